@@ -1,0 +1,85 @@
+package netconf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Args is CNI_ARGS: "K=V;K2=V2", each pair split at its first '='. Keys are case-sensitive. An
+// unknown key is never an error: Kubernetes sends K8S_POD_* to every plugin, and a delegate gets
+// what was meant for its caller.
+type Args map[string]string
+
+// ParseArgs reads CNI_ARGS. Empty pairs (a trailing or a doubled ';') are passed over; of a key given
+// twice the last counts, as everywhere in the field. A pair without '=' or without a key, and an
+// IgnoreUnknown that is not a boolean, are errors with code 4 that name the pair.
+func ParseArgs(s string) (Args, error) {
+	args := Args{}
+	var errs []error
+	bad := func(format string, a ...any) {
+		errs = append(errs, &Error{Op: "environment", Path: "CNI_ARGS", Code: CodeInvalidEnvironment, Err: fmt.Errorf(format, a...)})
+	}
+	for _, pair := range strings.Split(s, ";") {
+		if pair == "" {
+			continue
+		}
+		key, value, found := strings.Cut(pair, "=")
+		switch {
+		case !found:
+			bad("pair %q has no '=': expected KEY=VALUE;KEY=VALUE", pair)
+		case key == "":
+			bad("pair %q has no key: expected KEY=VALUE;KEY=VALUE", pair)
+		case key == "IgnoreUnknown" && !isBool(value):
+			bad("pair %q: expected 1, true, 0 or false", pair)
+		default:
+			args[key] = value
+		}
+	}
+	return args, Join(errs...)
+}
+
+// isBool knows the spellings that upstream's types.UnmarshallableBool knows.
+func isBool(s string) bool {
+	switch strings.ToLower(s) {
+	case "1", "true", "0", "false":
+		return true
+	}
+	return false
+}
+
+// checkName is the specification's rule for network names and container IDs (SPEC, sections 1
+// and 2): a letter or digit first, then letters, digits, '_', '.' and '-'.
+func checkName(s string) error {
+	if s == "" {
+		return errors.New("missing")
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alnum && (i == 0 || c != '_' && c != '.' && c != '-') {
+			return fmt.Errorf("%q has an invalid character %q at position %d: expected a letter or digit, then letters, digits, '_', '.' or '-'", s, c, i+1)
+		}
+	}
+	return nil
+}
+
+// CheckIfName says whether the kernel takes s as the name of a link, literally: at most 15 bytes, not
+// "." or "..", no '/', ':' or blank (net/core/dev.c, dev_valid_name), and no '%', which the kernel
+// takes as a pattern ("eth%d" makes eth0).
+func CheckIfName(s string) error {
+	switch {
+	case s == "":
+		return errors.New("missing")
+	case len(s) > 15:
+		return fmt.Errorf("%q has %d bytes: a link name has at most 15", s, len(s))
+	case s == "." || s == "..":
+		return fmt.Errorf("%q is not a link name", s)
+	}
+	for _, r := range s {
+		if r <= ' ' || r == 0x7f || r == '/' || r == ':' || r == '%' || r == 0x85 || r == 0xa0 {
+			return fmt.Errorf("%q has an invalid character %q: a link name has no '/', ':', '%%' and no blank", s, r)
+		}
+	}
+	return nil
+}

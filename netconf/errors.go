@@ -1,0 +1,132 @@
+package netconf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// The codes of a CNI error document. 1 to 99 are the specification's (SPEC, section 5 "Error"),
+// 100 and above are the plugin's own; these mean the same in every plugin built with this module.
+const (
+	CodeIncompatibleVersion  uint = 1   // cniVersion not supported, or the verb does not exist in it
+	CodeUnsupportedField     uint = 2   // an unknown key, where the plugin is strict
+	CodeUnknownContainer     uint = 3   // the namespace is gone and nothing remains: the runtime need not call DEL
+	CodeInvalidEnvironment   uint = 4   // an environment variable is missing or wrong
+	CodeIOFailure            uint = 5   // stdin, stdout, files
+	CodeDecodingFailure      uint = 6   // not JSON, or a value of the wrong type
+	CodeInvalidNetworkConfig uint = 7   // a configuration that decodes but is wrong
+	CodeTryAgainLater        uint = 11  // time-out, signal, lock, daemon or API not there
+	CodePluginNotAvailable   uint = 50  // STATUS: ADD cannot be served
+	CodeLimitedConnectivity  uint = 51  // STATUS: as 50, and live containers may be limited
+	CodeExists               uint = 100 // exists already
+	CodeExhausted            uint = 101 // no addresses left
+	CodeDifferent            uint = 102 // CHECK found a difference
+	CodeNotSupported         uint = 103 // the kernel lacks it
+	CodeBadDelegate          uint = 104 // a delegate gave no valid answer
+	CodeBadStore             uint = 105 // a store or a record cannot be used
+	CodeInternal             uint = 999 // never for something that has a better code
+)
+
+// ErrExists is what a step's Add returns (wrapped) when its part is there already and it therefore
+// changed nothing. Such a step is not rolled back: what it found belongs to somebody. Code 100.
+var ErrExists error = &Error{Code: CodeExists, Err: errors.New("exists already")}
+
+// ErrDifferent is what a step's Check returns (wrapped) when the part is not what the prevResult
+// says. Code 102.
+var ErrDifferent error = &Error{Code: CodeDifferent, Err: errors.New("differs from what ADD made")}
+
+// Error is an error of this room, and the way for the other rooms to give an error a code.
+type Error struct {
+	Op           string // what was read: "environment", "configuration", "prevResult", "result"; may be empty
+	Path         string // the JSON path ("ipam.ranges[0]") or the variable ("CNI_IFNAME"); may be empty
+	Line, Column int    // where in the configuration, from 1; 0 when not known
+	Code         uint   // one of the Code constants; 0 means that of Err, or 999
+	Err          error  // what is wrong; never nil
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(e.Op)
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Path)
+	if e.Line > 0 {
+		if e.Path != "" {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "(line %d, column %d)", e.Line, e.Column)
+	}
+	if e.Path != "" || e.Line > 0 {
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// As gives the error as a [*types.Error], which is how upstream's skel and ours find the code.
+func (e *Error) As(target any) bool {
+	t, ok := target.(**types.Error)
+	if !ok || e.Code == 0 {
+		return false
+	}
+	*t = types.NewError(e.Code, e.Error(), "")
+	return true
+}
+
+// Errorf is fmt.Errorf with a CNI code: the error wraps what %w names, and Code finds the code.
+func Errorf(code uint, format string, args ...any) error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// Code returns the CNI code of err: the one that an error in its chain carries, 11 for a context
+// that ended, else 999. It is 0 for nil.
+func Code(err error) uint {
+	var coded *types.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded) && coded.Code != 0:
+		return coded.Code
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return CodeTryAgainLater
+	}
+	return CodeInternal
+}
+
+// Join is errors.Join on one line: nil for no error, the error itself for one, else all of them
+// with "; " between. The code of the first that carries one is the code of the whole.
+func Join(errs ...error) error {
+	var all joined
+	for _, err := range errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
+}
+
+type joined []error
+
+func (j joined) Error() string {
+	texts := make([]string, len(j))
+	for i, err := range j {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j joined) Unwrap() []error { return j }

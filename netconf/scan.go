@@ -1,0 +1,181 @@
+package netconf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The scanner below walks text that checkJSON has found valid, to learn where things stand:
+// encoding/json tells no offset of a value that decodes.
+
+const pathListSeparator = ":" // CNI_PATH, SPEC section 2: as the operating system's; plugins run on Linux
+
+// checkJSON says, with line and column, why a text is not one JSON object.
+func checkJSON(data []byte) error {
+	fail := func(off int, err error) error {
+		line, column := position(data, off)
+		return &Error{Op: "configuration", Line: line, Column: column, Code: CodeDecodingFailure, Err: err}
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &Error{Op: "configuration", Code: CodeDecodingFailure, Err: errors.New("empty: expected a JSON object")}
+	}
+	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
+		return fail(0, errors.New("a byte-order mark: JSON is UTF-8 without one"))
+	}
+	if json.Valid(data) {
+		if i := skipSpace(data, 0); data[i] != '{' {
+			return fail(i, fmt.Errorf("expected an object, got %s", describe(data[i:])))
+		}
+		return nil
+	}
+	var value json.RawMessage
+	err := json.Unmarshal(data, &value)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return fail(0, fmt.Errorf("not JSON: %w", err))
+	}
+	off := max(int(syntax.Offset)-1, 0)
+	hint := ""
+	switch {
+	case off >= len(data) || strings.Contains(syntax.Error(), "unexpected end"):
+		off, hint = len(data), ": a brace, bracket or quote is not closed"
+	case data[off] == '#' || data[off] == '/':
+		hint = ": JSON has no comments"
+	case data[off] == '}' || data[off] == ']':
+		hint = ": there may be a comma too many before it"
+	case strings.Contains(syntax.Error(), "after top-level value"):
+		hint = ": expected one object and nothing after it"
+	}
+	return fail(off, fmt.Errorf("not JSON: %w%s", syntax, hint))
+}
+
+// position turns a byte offset into a line and a column, both from 1; the column counts bytes, as
+// compilers do.
+func position(data []byte, off int) (line, column int) {
+	before := data[:min(off, len(data))]
+	return 1 + bytes.Count(before, []byte{'\n'}), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+// member is a key of an object with the offsets of its value.
+type member struct {
+	key        string
+	at         int // where the key begins
+	start, end int // the value
+}
+
+func (m member) value(data []byte) json.RawMessage { return json.RawMessage(data[m.start:m.end]) }
+
+// members lists the members of the object at off, in order; nil if there is no object.
+func members(data []byte, off int) []member {
+	var out []member
+	walk(data, off, '{', func(i int) int {
+		m := member{at: i}
+		end := skipValue(data, i)
+		if err := json.Unmarshal(data[i:end], &m.key); err != nil {
+			return -1
+		}
+		m.start = skipSpace(data, skipSpace(data, end)+1)
+		m.end = skipValue(data, m.start)
+		out = append(out, m)
+		return m.end
+	})
+	return out
+}
+
+// elements lists the elements of the array at off; nil if there is no array.
+func elements(data []byte, off int) []member {
+	var out []member
+	walk(data, off, '[', func(i int) int {
+		out = append(out, member{at: i, start: i, end: skipValue(data, i)})
+		return out[len(out)-1].end
+	})
+	return out
+}
+
+// walk calls item at the start of each item of the object or array at off; item returns where it
+// ends, or a negative number to stop.
+func walk(data []byte, off int, open byte, item func(i int) int) {
+	i := skipSpace(data, off)
+	if i >= len(data) || data[i] != open {
+		return
+	}
+	for i = skipSpace(data, i+1); i < len(data) && data[i] != '}' && data[i] != ']'; i = skipSpace(data, i) {
+		if i = item(i); i < 0 {
+			return
+		}
+		if i = skipSpace(data, i); i < len(data) && data[i] == ',' {
+			i++
+		}
+	}
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\t' || data[i] == '\n' || data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the offset behind the value at i.
+func skipValue(data []byte, i int) int {
+	depth := 0
+	for i = skipSpace(data, i); i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return min(i+1, len(data))
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return i + 1 + min(depth, 0)
+			}
+		case ',', ':', ' ', '\t', '\n', '\r':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// locate finds the value at a JSON path such as "ipam.ranges[0].subnet"; ok is false when the
+// configuration has no such place. Keys that hold a '.' ("cni.dev/...") are tried whole first.
+func locate(data []byte, path string) (off int, ok bool) {
+	if !json.Valid(data) {
+		return 0, false
+	}
+	off = skipSpace(data, 0)
+next:
+	for path != "" {
+		if path[0] == '[' {
+			end := strings.IndexByte(path, ']')
+			n, err := strconv.Atoi(path[1:max(end, 1)])
+			els := elements(data, off)
+			if err != nil || n < 0 || n >= len(els) {
+				return 0, false
+			}
+			off, path = els[n].start, strings.TrimPrefix(path[end+1:], ".")
+			continue
+		}
+		for _, m := range members(data, off) {
+			rest, found := strings.CutPrefix(path, m.key)
+			if found && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				off, path = m.start, strings.TrimPrefix(rest, ".")
+				continue next
+			}
+		}
+		return 0, false
+	}
+	return off, true
+}

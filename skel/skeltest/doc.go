@@ -1,0 +1,18 @@
+// Package skeltest is what the tests of a plugin need: calls in-process with the environment and the
+// streams as values, so that tests run in parallel; throw-away namespaces; snapshots of a namespace
+// with a readable difference; and faults, put at each kernel request, process and write of a call in turn.
+//
+// A package whose tests touch the kernel begins with
+//
+//	func TestMain(m *testing.M) { skeltest.Main(m) }
+//
+// which runs all of its tests in a network and mount namespace of their own, with fresh /run/netns,
+// /run/cnikit and /var/lib/cni: what they do is never seen by the machine, nor by another package's tests.
+// Such a test calls [NeedRoot] first (a [NewNS] does it too): without root it is skipped, with the
+// reason.
+//
+// The trap: a namespace's commands run on a locked thread ([NS.Do]). What is started inside as a
+// goroutine runs in the host's namespace again.
+//
+// Nothing but tests and the conformance command may import this package.
+package skeltest
