@@ -45,6 +45,7 @@ type Error struct {
 	Path         string // the JSON path ("ipam.ranges[0]") or the variable ("CNI_IFNAME"); may be empty
 	Line, Column int    // where in the configuration, from 1; 0 when not known
 	Code         uint   // one of the Code constants; 0 means that of Err, or 999
+	Details      string // more for the reader of the error document: a list of what is allowed, a delegate's own details
 	Err          error  // what is wrong; never nil
 }
 
@@ -77,7 +78,7 @@ func (e *Error) As(target any) bool {
 	if !ok || e.Code == 0 {
 		return false
 	}
-	*t = types.NewError(e.Code, e.Error(), "")
+	*t = types.NewError(e.Code, e.Error(), e.Details)
 	return true
 }
 

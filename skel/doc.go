@@ -1,0 +1,32 @@
+// Package skel is the entry of a CNI plugin: from one description of an attachment, a short list of
+// steps, it makes every verb of the specification (ADD, CHECK, DEL, GC, STATUS, VERSION) in every version
+// from 0.1.0 to 1.1.0, with rollback that always runs.
+//
+//	func steps(req *netconf.Request, c *config) skel.Steps {
+//		return skel.Steps{link.Macvlan{Parent: link.Parent{Name: c.Master}}, ipam.FromConfig(req), link.Addresses{}}
+//	}
+//
+//	func main() { skel.Main(skel.Plugin[config]{Name: "macvlan", Steps: steps}) }
+//
+// What an author gets for it:
+//
+//   - Every check that needs no work is made before any work.
+//   - ADD runs the steps in order. On an error, a panic, a time-out, a signal, or a result that cannot
+//     be printed, what was made is taken away in reverse. A step whose error Is [netconf.ErrExists] changed
+//     nothing and is left alone, so a second ADD never destroys what lives.
+//   - DEL runs all steps in reverse and goes on after an error. Only CNI_COMMAND, CNI_CONTAINERID and
+//     CNI_IFNAME can make it fail before that.
+//   - One call at a time for an attachment, over all processes.
+//   - Exactly one JSON document or none on stdout, last; errors with a true code, in the caller's version.
+//   - Bytes kept for an attachment between ADD and DEL ([netconf.Request.State]).
+//
+// [Plugin.Do] serves a call in-process, for daemons and delegates; [Plugin.Run] takes environment and
+// streams as values, for tests (see the package skeltest); [Funcs] is for verbs written by hand.
+//
+// skel is the only room that touches the environment, the standard streams, signals and the exit code,
+// and it touches nothing else but its run directory: no netlink, no other process.
+//
+// The one trap: Plugin.Steps must be pure. It is called on DEL and GC too, with a configuration that
+// may be missing most of itself, so it must not look at the world and must not dereference what may be
+// absent. What depends on the world belongs into a step's Add or Check.
+package skel

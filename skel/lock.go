@@ -1,0 +1,97 @@
+package skel
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// attachment is the name of an attachment of this plugin: what its lock and its state are filed
+// under. None of the parts can contain a ':' (netconf.Parse sees to it), so two attachments
+// cannot share one; a name that would be too long for a file ends in a hash of the whole.
+func (c *core) attachment(req *netconf.Request) string {
+	name := fmt.Sprintf("%s:%s:%s:%s", c.name, req.Network.Name, req.ContainerID, req.IfName)
+	if len(name) > 200 {
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		name = fmt.Sprintf("%.180s:%016x", name, h.Sum64())
+	}
+	return name
+}
+
+type heldKey struct{ name string }
+
+// locked runs f while no other call of the same attachment runs, in any process. It waits for the
+// lock until the context ends (code 11). A dead holder holds nothing: the kernel drops a lock with its
+// process. A call that is made inside another of the same attachment does not lock again. Where the run
+// directory cannot be used (full, read-only) the call goes on without a lock, with a warning: a
+// container that cannot be removed is worse than two calls at once, which runtimes avoid by themselves.
+func (c *core) locked(ctx context.Context, req *netconf.Request, f func(context.Context) error) error {
+	name := c.attachment(req)
+	if req.State == nil {
+		req.State = &record{path: filepath.Join(c.runDir, name+".state"), name: name, lenient: req.Lenient(), warn: req.Warn}
+	}
+	if req.Command == netconf.GC || req.Command == netconf.Status { // no attachment's
+		return f(ctx)
+	}
+	key := heldKey{filepath.Join(c.runDir, name+".lock")}
+	if ctx.Value(key) != nil {
+		return f(ctx)
+	}
+	unlock, err := lock(ctx, key.name)
+	if ctx.Err() != nil && err != nil {
+		return netconf.Errorf(netconf.CodeTryAgainLater, "another call of this attachment is running: %w", err)
+	}
+	if err != nil {
+		req.Warn("goes on without a lock", "error", err.Error())
+		return f(ctx)
+	}
+	defer unlock()
+	return f(context.WithValue(ctx, key, true))
+}
+
+// lock takes the lock file at path, making it and its folder; unlock removes the file. It polls, since
+// a blocking flock cannot be called off: at first every millisecond, then ever less often up to 25 ms.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		taken, err := tryLock(f)
+		if taken && stillAt(f, path) {
+			return func() {
+				_ = os.Remove(path) // before the lock goes: who waits sees that the file is another one. What stays is an empty file
+				_ = f.Close()       // nothing was written
+			}, nil
+		}
+		_ = f.Close() // nothing was written
+		if err != nil {
+			return nil, err
+		}
+		if taken {
+			wait = time.Millisecond // its holder has just removed it: at once again
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// stillAt tells whether the open file is the one at path.
+func stillAt(f *os.File, path string) bool {
+	open, err1 := f.Stat()
+	there, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(open, there)
+}

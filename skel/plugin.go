@@ -1,0 +1,297 @@
+package skel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// Kind is what a plugin does, and so what its netns, prevResult and result must be like.
+type Kind int
+
+// The kinds (SPEC, sections 1 and 4).
+const (
+	// Interface makes the interface CNI_IFNAME in CNI_NETNS, which must exist and must not be our own;
+	// the result must name it. The configuration's dns, if any, goes into the result.
+	Interface Kind = iota
+	// Chained changes what plugins before it made: ADD needs a prevResult too.
+	Chained
+	// IPAM gives addresses: the netns need not exist; the result has no interfaces.
+	IPAM
+	// Meta calls other plugins, which make the interfaces and the result.
+	Meta
+)
+
+// DefaultRunDir holds the locks and the per-attachment state of all plugins made with this package.
+const DefaultRunDir = "/run/cnikit"
+
+// Plugin describes a plugin whose configuration is a C. The zero value of each field but Name and
+// Steps is useful.
+type Plugin[C any] struct {
+	Name, About string
+	Kind        Kind
+	Defaults    func() C                                  // a fresh value each call (a shared one would leak slices and maps between calls); nil: the zero C
+	Validate    func(req *netconf.Request, conf *C) error // ADD, CHECK, STATUS only; never DEL, GC
+	Steps       func(req *netconf.Request, conf *C) Steps // pure: no kernel, no network, no clock, no error (see netconf.Request.Reject)
+	Versions    []string                                  // the versions of the specification it announces; nil: all
+	Timeout     time.Duration                             // of a verb; 0 means 90 s for ADD, 60 s else. Rollback has 10 s of its own
+	Strict      bool                                      // an unknown key of the configuration is an error with code 2, not a warning
+	RunDir      string                                    // for locks and state; default DefaultRunDir
+}
+
+// Do serves one call in-process, for daemons, delegates and tests: everything that Main does but
+// reading the call and printing the answer. On ADD the result is in req.Result (and req.Prev). req.State
+// is set where it is nil. The caller closes the request.
+func (p Plugin[C]) Do(ctx context.Context, req *netconf.Request) error {
+	return p.core().do(ctx, req, func() error { return nil })
+}
+
+// core is a Plugin without its type parameter, so that the machinery is compiled once.
+type core struct {
+	name, about, runDir string
+	kind                Kind
+	versions            []string
+	timeout             time.Duration
+	strict              bool
+	// steps decodes and validates the configuration and describes the attachment.
+	steps func(req *netconf.Request) (Steps, error)
+	// announced describes it for a call without a configuration.
+	announced func(req *netconf.Request) Steps
+}
+
+func (p Plugin[C]) core() *core {
+	c := &core{name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, strict: p.Strict}
+	if c.runDir == "" {
+		c.runDir = DefaultRunDir
+	}
+	if c.versions == nil {
+		c.versions = version.All.SupportedVersions()
+	}
+	c.steps = func(req *netconf.Request) (Steps, error) {
+		conf, err := netconf.Decode(req, p.Defaults)
+		if err == nil && p.Validate != nil && !req.Lenient() {
+			err = p.Validate(req, conf)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return p.Steps(req, conf), nil
+	}
+	c.announced = func(req *netconf.Request) Steps {
+		conf := new(C)
+		if p.Defaults != nil {
+			*conf = p.Defaults()
+		}
+		return p.Steps(req, conf)
+	}
+	return c
+}
+
+// limit is how long a verb may take.
+func (c *core) limit(command netconf.Command) time.Duration {
+	switch {
+	case c.timeout > 0:
+		return c.timeout
+	case command == netconf.Add:
+		return 90 * time.Second
+	}
+	return 60 * time.Second
+}
+
+// do serves a call. finish is what remains to be done of an ADD when the steps are done (print the
+// result); if it fails they are rolled back.
+func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error) error {
+	limit := c.limit(req.Command)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not end within %v: %w", req.Command, limit, context.DeadlineExceeded))
+	defer cancel()
+	req.Strict = req.Strict || c.strict
+	steps, err := c.check(req)
+	if err != nil {
+		return err
+	}
+	err = c.locked(ctx, req, func(ctx context.Context) error {
+		switch req.Command {
+		case netconf.Add:
+			return c.add(ctx, req, steps, finish)
+		case netconf.Check:
+			return steps.Check(ctx, req)
+		case netconf.Del:
+			err := steps.Del(ctx, req)
+			if err == nil {
+				err = forgetAll(req.State)
+			}
+			return err
+		case netconf.GC:
+			return steps.GC(ctx, req)
+		}
+		return unavailable(steps.Status(ctx, req))
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return netconf.Errorf(netconf.CodeTryAgainLater, "%w: %w", cause, err)
+	}
+	return err
+}
+
+// unavailable gives a STATUS error without a code of its own the code 50.
+func unavailable(err error) error {
+	if err != nil && netconf.Code(err) == netconf.CodeInternal {
+		return netconf.Errorf(netconf.CodePluginNotAvailable, "%w", err)
+	}
+	return err
+}
+
+func (c *core) add(ctx context.Context, req *netconf.Request, steps Steps, finish func() error) error {
+	if err := steps.Add(ctx, req); err != nil {
+		return err
+	}
+	err := context.Cause(ctx)
+	if err == nil {
+		err = c.checkResult(req)
+	}
+	if err == nil {
+		err = protect(req, "result", finish)
+	}
+	if err != nil {
+		return rolledBack(err, steps.rollback(ctx, req))
+	}
+	return nil
+}
+
+// check does all that can be done before any work: the version, the verb, prevResult, the namespace, the
+// configuration. It describes the attachment.
+func (c *core) check(req *netconf.Request) (Steps, error) {
+	if c.name == "" || c.steps == nil {
+		return nil, netconf.Errorf(netconf.CodeInternal, "skel.Plugin: Name and Steps are needed")
+	}
+	var steps Steps
+	err := protect(req, c.name, func() (err error) {
+		steps, err = c.steps(req)
+		return err
+	})
+	for _, found := range []error{c.checkVersion(req, steps), err, c.rejected(req), c.checkPrev(req), checkNetns(req, c.kind)} {
+		if found == nil {
+			continue
+		}
+		if req.Command != netconf.Del || netconf.Code(found) == netconf.CodeInternal {
+			return nil, found
+		}
+		req.Warn("goes on: " + found.Error())
+	}
+	return steps, nil
+}
+
+func (c *core) checkVersion(req *netconf.Request, steps Steps) error {
+	versions := c.supported(steps)
+	v := req.Network.CNIVersion
+	if !slices.Contains(versions, v) {
+		return &netconf.Error{Op: "configuration", Path: "cniVersion", Code: netconf.CodeIncompatibleVersion,
+			Err:     fmt.Errorf("version %q is not supported by %s", v, c.name),
+			Details: "supported: " + strings.Join(versions, ", ")}
+	}
+	if since := req.Command.Since(); !req.Network.Is(since) {
+		return &netconf.Error{Op: "configuration", Path: "cniVersion", Code: netconf.CodeIncompatibleVersion,
+			Err: fmt.Errorf("%s does not exist in version %s: it came with %s", req.Command, v, since)}
+	}
+	return nil
+}
+
+// supported lists the announced versions, without those that have a verb the steps lack.
+func (c *core) supported(steps Steps) []string {
+	lacks := steps.lacks()
+	return slices.DeleteFunc(slices.Clone(c.versions), func(v string) bool {
+		return slices.ContainsFunc(lacks, func(verb netconf.Command) bool {
+			return netconf.Network{CNIVersion: v}.Is(verb.Since())
+		})
+	})
+}
+
+// rejected is what the description of the attachment noted with Reject; GC has no use for it.
+func (c *core) rejected(req *netconf.Request) error {
+	err := req.Rejected()
+	if err != nil && req.Command == netconf.GC {
+		req.Warn("goes on: " + err.Error())
+		return nil
+	}
+	return err
+}
+
+func (c *core) checkPrev(req *netconf.Request) error {
+	if req.Prev == nil && (req.Command == netconf.Check || req.Command == netconf.Add && c.kind == Chained) {
+		return req.Invalid("prevResult", "missing: %s of %s needs it", req.Command, c.name)
+	}
+	return nil
+}
+
+// checkResult holds an ADD's result against the plugin's kind: what fails here is the author's fault.
+func (c *core) checkResult(req *netconf.Request) error {
+	switch c.kind {
+	case Interface:
+		i := netconf.Attached(req.Result, req.IfName)
+		if i < 0 {
+			return netconf.Errorf(netconf.CodeInternal, "%s: the result does not name the interface %q of the container", c.name, req.IfName)
+		}
+		if !req.Network.DNS.IsEmpty() {
+			req.Result.DNS = req.Network.DNS
+		}
+	case IPAM:
+		if len(req.Result.Interfaces) > 0 {
+			return netconf.Errorf(netconf.CodeInternal, "%s: the result of an IPAM plugin has no interfaces", c.name)
+		}
+	}
+	return nil
+}
+
+// gone makes the error for a namespace that does not exist. Code 3 tells the runtime that no DEL is
+// needed, so it is only for an ADD or CHECK before which nothing can have been made.
+func gone(req *netconf.Request, err error) error {
+	code := netconf.CodeUnknownContainer
+	if req.Prev != nil {
+		code = netconf.CodeInvalidNetworkConfig
+	}
+	return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: code, Err: fmt.Errorf("namespace %q: %w", req.Netns, err)}
+}
+
+// checkNetns refuses, on ADD and CHECK, a namespace that does not exist or is our own. On DEL a
+// namespace of our own becomes none: after a process id was used again it is the host that is named, whose
+// links are not the attachment's.
+func checkNetns(req *netconf.Request, kind Kind) error {
+	if kind == IPAM || req.Netns == "" || req.Command == netconf.GC || req.Command == netconf.Status {
+		return nil
+	}
+	own, err := ownNetns(req.Netns)
+	switch {
+	case req.Command == netconf.Del && own && !overridden(req):
+		req.Netns = ""
+		req.Warn("CNI_NETNS is the plugin's own namespace: goes on as if there were none")
+		return nil
+	case req.Command == netconf.Del:
+		return nil // the steps know a namespace that is gone
+	case errors.Is(err, errNotNetns):
+		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment, Err: fmt.Errorf("%q: %w", req.Netns, err)}
+	case err != nil:
+		return gone(req, err)
+	case own && !overridden(req):
+		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment,
+			Err: fmt.Errorf("%q is the plugin's own namespace, the host's: expected the container's", req.Netns)}
+	}
+	return nil
+}
+
+// overridden tells whether the caller wants to work in its own namespace, as upstream's skel allows.
+func overridden(req *netconf.Request) bool {
+	for _, kv := range req.Environ {
+		if v, ok := strings.CutPrefix(kv, "CNI_NETNS_OVERRIDE="); ok {
+			return v == "1" || strings.EqualFold(v, "true")
+		}
+	}
+	return false
+}
+
+var errNotNetns = errors.New("is not a network namespace")
