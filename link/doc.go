@@ -1,0 +1,32 @@
+// Package link makes and checks what the kernel holds for an attachment, in any network namespace: links,
+// addresses, routes, sysctls.
+//
+// It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
+// link is, and each kind of link ([Macvlan], [Veth], [Bridge]) has
+//
+//	Create   make it; what is there already is an error that Is netconf.ErrExists
+//	Ensure   make it, or bring what is ours back to what it should be
+//	Verify   compare it with what was made; a difference Is netconf.ErrDifferent
+//	Delete   take it away, if it is the owner's; what is gone is no error
+//
+// A daemon repairs with it. On top of it are thin steps for plugins, the methods Add, Check, Del, GC and
+// Status of the same types, which take a netconf.Request.
+//
+// What it promises:
+//
+//   - The kernel is the record: no file says what was made. Links carry their owner as alias, group and
+//     (on the host) name, routes the protocol number [Protocol]. So DEL works without
+//     a namespace, without a prevResult, after a kill between any two messages, and twice.
+//   - A link that is not the owner's is never changed and never deleted.
+//   - A link is born in its namespace under its final name, down. Nothing is moved or renamed, except on
+//     kernels before 6.15 where the host has a link of the name that the container's shall get.
+//   - An interrupted dump is begun again and never used half.
+//   - The caller's threads stay where they are: a netlink handle needs none in the namespace, and
+//     what does ([NS.Do], [NS.Sysctl]) has one of its own.
+//
+// It never reads a configuration or the environment, starts no process and writes no log. On other
+// systems than Linux it builds and answers [ErrNotSupported].
+//
+// The one trap: ifindexes count per namespace. A netlink.Link that was read through one NS's handle
+// means another link, or none, to the handle of another.
+package link
