@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Args is CNI_ARGS: "K=V;K2=V2", each pair split at its first '='. Keys are case-sensitive. An
@@ -66,7 +68,8 @@ func checkName(s string) error {
 
 // CheckIfName says whether the kernel takes s as the name of a link, literally: at most 15 bytes, not
 // "." or "..", no '/', ':' or blank (net/core/dev.c, dev_valid_name), and no '%', which the kernel
-// takes as a pattern ("eth%d" makes eth0).
+// takes as a pattern ("eth%d" makes eth0). The kernel's blanks are bytes, and 0xa0 is one of them:
+// "caf\u00e0" has it. What is not UTF-8 is refused because no result could name it.
 func CheckIfName(s string) error {
 	switch {
 	case s == "":
@@ -75,9 +78,11 @@ func CheckIfName(s string) error {
 		return fmt.Errorf("%q has %d bytes: a link name has at most 15", s, len(s))
 	case s == "." || s == "..":
 		return fmt.Errorf("%q is not a link name", s)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%q is not UTF-8", s)
 	}
 	for _, r := range s {
-		if r <= ' ' || r == 0x7f || r == '/' || r == ':' || r == '%' || r == 0x85 || r == 0xa0 {
+		if r < ' ' || r == 0x7f || unicode.IsSpace(r) || strings.ContainsRune("/:%", r) || strings.IndexByte(string(r), 0xa0) >= 0 {
 			return fmt.Errorf("%q has an invalid character %q: a link name has no '/', ':', '%%' and no blank", s, r)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -19,17 +20,25 @@ import (
 //     request is strict; the sections that belong to others (ipam, args, runtimeConfig, cni.dev/...)
 //     are not looked into;
 //   - null leaves the default;
+//   - of a key given twice only the last is read, with a warning;
 //   - on DEL and GC nothing is an error: what does not decode is warned about.
+//
+// Options of a json tag, such as "string", have no effect. Of very many errors, and of very many
+// warnings, the first 20 are told.
 func Decode[T any](req *Request, defaults func() T) (*T, error) {
 	conf := fresh(defaults)
-	if req.Lenient() && checkJSON(req.Config) != nil {
+	warn := req.Warn
+	if warn == nil { // a request made by hand
+		warn = func(string, ...any) {}
+	}
+	if req.Lenient() && checkJSON("configuration", req.Config) != nil {
 		return conf, nil // Parse has warned
 	}
-	d := decoder{src: req.Config, warn: req.Warn, strict: req.Strict && !req.Lenient()}
+	d := decoder{op: "configuration", src: req.Config, warn: warn, strict: req.Strict && !req.Lenient()}
 	err := d.decode(conf)
 	if err != nil && req.Lenient() {
-		for _, e := range d.errs {
-			req.Warn("ignored: " + e.Error())
+		for _, e := range d.failures() {
+			warn("ignored: " + e.Error())
 		}
 		err = nil
 	}
@@ -39,7 +48,7 @@ func Decode[T any](req *Request, defaults func() T) (*T, error) {
 // DecodeJSON is Decode for bytes alone, strict about nothing: unknown keys are passed over.
 func DecodeJSON[T any](config []byte, defaults func() T) (*T, error) {
 	conf := fresh(defaults)
-	d := decoder{src: config, quiet: true}
+	d := decoder{op: "configuration", src: config, quiet: true}
 	return conf, d.decode(conf)
 }
 
@@ -51,45 +60,86 @@ func fresh[T any](defaults func() T) *T {
 	return conf
 }
 
-// decoder is one walk over a configuration.
+// maxErrors is how many errors, and how many warnings, one configuration gets: each costs a walk to
+// learn its line, and an array of a million wrong elements must not cost hours.
+const maxErrors = 20
+
+// decoder is one walk over a text.
 type decoder struct {
-	src    []byte
-	warn   func(msg string, args ...any) // nil drops
-	quiet  bool                          // unknown keys are not mentioned
-	strict bool                          // unknown keys are errors
-	errs   []error
+	op       string // what the text is, for errors
+	src      []byte
+	warn     func(msg string, args ...any) // nil drops
+	quiet    bool                          // unknown keys are not mentioned
+	strict   bool                          // unknown keys are errors
+	errs     []error
+	more     int // errors above maxErrors
+	warnings int
+	fields   map[reflect.Type][]field
 }
 
 func (d *decoder) decode(conf any) error {
-	if err := checkJSON(d.src); err != nil {
+	if err := checkJSON(d.op, d.src); err != nil {
 		return err
 	}
 	d.top(conf)
-	return Join(d.errs...)
+	return Join(d.failures()...)
 }
 
-// top decodes the whole text into the struct that conf points to. Of the keys that the
-// specification defines, those that conf does not have are known all the same.
+// top decodes the whole text into what conf points to. Of the keys that the specification defines,
+// those that a struct does not have are known all the same.
 func (d *decoder) top(conf any) {
-	v := reflect.ValueOf(conf).Elem()
-	if v.Kind() != reflect.Struct {
-		d.value("", skipSpace(d.src, 0), v)
+	v, off := reflect.ValueOf(conf).Elem(), skipSpace(d.src, 0)
+	if v.Kind() != reflect.Struct || decodesItself(conf) {
+		d.value("", off, v)
 		return
 	}
-	known := fieldsOf(reflect.TypeFor[Network](), nil)
-	d.object("", skipSpace(d.src, 0), v, known)
+	var known []field
+	if !d.quiet {
+		known = d.fieldsOf(reflect.TypeFor[Network]())
+	}
+	d.object("", off, v, known)
 }
 
 func (d *decoder) fail(code uint, path string, off int, err error) {
+	if len(d.errs) == maxErrors {
+		d.more++
+		return
+	}
 	line, column := position(d.src, off)
-	d.errs = append(d.errs, &Error{Op: "configuration", Path: path, Line: line, Column: column, Code: code, Err: err})
+	d.errs = append(d.errs, &Error{Op: d.op, Path: path, Line: line, Column: column, Code: code, Err: err})
+}
+
+// failures lists what fail noted.
+func (d *decoder) failures() []error {
+	if d.more == 0 {
+		return d.errs
+	}
+	return append(slices.Clip(d.errs), &Error{Op: d.op, Code: CodeDecodingFailure, Err: fmt.Errorf("and %d more errors", d.more)})
 }
 
 func (d *decoder) warnf(off int, format string, args ...any) {
-	if d.warn != nil {
-		line, column := position(d.src, off)
-		d.warn(fmt.Sprintf("configuration: line %d, column %d: ", line, column) + fmt.Sprintf(format, args...))
+	if d.warn == nil || d.warnings > maxErrors {
+		return
 	}
+	if d.warnings++; d.warnings > maxErrors {
+		d.warn(d.op + ": there is more to warn of")
+		return
+	}
+	line, column := position(d.src, off)
+	d.warn(fmt.Sprintf("%s: line %d, column %d: ", d.op, line, column) + fmt.Sprintf(format, args...))
+}
+
+// fieldsOf is the function of the same name, once for each type.
+func (d *decoder) fieldsOf(t reflect.Type) []field {
+	if d.fields == nil {
+		d.fields = map[reflect.Type][]field{}
+	}
+	fields, ok := d.fields[t]
+	if !ok {
+		fields = fieldsOf(t)
+		d.fields[t] = fields
+	}
+	return fields
 }
 
 // object decodes the object at off into a struct; also holds the names of keys that are others' business.
@@ -98,39 +148,47 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 		d.fail(CodeDecodingFailure, path, off, wrongType("an object", d.src[off:]))
 		return
 	}
-	fields := fieldsOf(v.Type(), nil)
+	fields := d.fieldsOf(v.Type())
 	ms := members(d.src, off)
-	exact := map[string]bool{}
-	for _, m := range ms {
-		if exact[m.key] {
-			d.warnf(m.at, "key %q is given again: the last one counts", join(path, m.key))
-		}
-		exact[m.key] = true
+	last := make(map[string]int, len(ms))
+	for i, m := range ms {
+		last[m.key] = i
 	}
-	for _, m := range ms {
-		f, ok := find(fields, m.key, exact)
-		if !ok {
-			if _, known := find(also, m.key, exact); !known {
-				d.unknown(path, m, append(fields, also...))
-			}
+	for i, m := range ms {
+		if last[m.key] != i {
+			d.warnf(m.at, "key %q is given again: the last one counts", join(path, m.key))
 			continue
 		}
-		if f.name != m.key {
-			d.warnf(m.at, "key %q is read as %q: names are case-sensitive", join(path, m.key), f.name)
+		f, ok := find(fields, m.key, last)
+		if ok {
+			d.otherCase(path, m, f.name)
+			d.value(join(path, f.name), m.start, fieldByIndex(v, f.index))
+			continue
 		}
-		d.value(join(path, f.name), m.start, fieldByIndex(v, f.index))
+		if f, ok = find(also, m.key, last); ok {
+			d.otherCase(path, m, f.name)
+			continue
+		}
+		d.unknown(path, m, fields, also)
+	}
+}
+
+// otherCase warns of a key that is not spelled as the field it is read into.
+func (d *decoder) otherCase(path string, m member, name string) {
+	if m.key != name {
+		d.warnf(m.at, "key %q is read as %q: names are case-sensitive", join(path, m.key), name)
 	}
 }
 
 // find looks a key up: by its exact name, else in another case unless the exact one is there too.
-func find(fields []field, key string, exact map[string]bool) (field, bool) {
+func find(fields []field, key string, exact map[string]int) (field, bool) {
 	for _, f := range fields {
 		if f.name == key {
 			return f, true
 		}
 	}
 	for _, f := range fields {
-		if strings.EqualFold(f.name, key) && !exact[f.name] {
+		if _, taken := exact[f.name]; !taken && strings.EqualFold(f.name, key) {
 			return f, true
 		}
 	}
@@ -138,35 +196,35 @@ func find(fields []field, key string, exact map[string]bool) (field, bool) {
 }
 
 // unknown mentions a key that nobody reads, unless it stands in a section of somebody else's.
-func (d *decoder) unknown(path string, m member, fields []field) {
-	section, _, _ := strings.Cut(path, ".")
-	if d.quiet || section == "ipam" || section == "args" || section == "runtimeConfig" || strings.HasPrefix(join(path, m.key), "cni.dev/") {
+func (d *decoder) unknown(path string, m member, known ...[]field) {
+	key := join(path, m.key)
+	section := path[:max(strings.IndexAny(path+".", ".["), 0)]
+	if d.quiet || section == "ipam" || section == "args" || section == "runtimeConfig" || strings.HasPrefix(key, "cni.dev/") {
 		return
 	}
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.name
+	if !d.strict && d.warnings > maxErrors {
+		return // the search for the nearest name costs time
 	}
 	hint := ""
-	if near := nearest(m.key, names); near != "" {
+	if near := nearest(m.key, slices.Concat(known...)); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	if d.strict {
-		value := string(m.value(d.src))
-		if len(value) > 40 || value[0] == '{' || value[0] == '[' || secret(m.key) {
-			value = describe(m.value(d.src))
-		}
-		d.fail(CodeUnsupportedField, join(path, m.key), m.at, fmt.Errorf("unknown key, value %s%s", value, hint))
+	if !d.strict {
+		d.warnf(m.at, "unknown key %q is ignored%s", key, hint)
 		return
 	}
-	d.warnf(m.at, "unknown key %q is ignored%s", join(path, m.key), hint)
+	value := string(m.value(d.src))
+	if len(value) > 40 || value[0] == '{' || value[0] == '[' || secret(key) {
+		value = describe(m.value(d.src))
+	}
+	d.fail(CodeUnsupportedField, key, m.at, fmt.Errorf("unknown key, value %s%s", value, hint))
 }
 
-// secret tells whether the value of a key should not be shown.
-func secret(key string) bool {
-	key = strings.ToLower(key)
-	for _, word := range []string{"token", "secret", "password", "passwd", "key", "credential"} {
-		if strings.Contains(key, word) {
+// secret tells whether the value at a path should not be shown.
+func secret(path string) bool {
+	path = strings.ToLower(path)
+	for _, word := range []string{"token", "secret", "pass", "key", "credential", "auth", "cert"} {
+		if strings.Contains(path, word) {
 			return true
 		}
 	}
@@ -193,7 +251,7 @@ func (d *decoder) value(path string, off int, v reflect.Value) {
 		d.object(path, off, v, nil)
 	case kind == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8:
 		d.slice(path, off, raw, v)
-	case kind == reflect.Map && v.Type().Key().Kind() == reflect.String:
+	case kind == reflect.Map && v.Type().Key().Kind() == reflect.String && !textual(v.Type().Key()):
 		d.mapping(path, off, raw, v)
 	default:
 		d.leaf(path, off, raw, v)
@@ -243,6 +301,7 @@ func (d *decoder) mapping(path string, off int, raw []byte, v reflect.Value) {
 // leaf decodes what has no parts of its own.
 func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 	target := reflect.New(v.Type()) // so that a half-decoded value cannot overwrite the default
+	target.Elem().Set(v)
 	err := json.Unmarshal(raw, target.Interface())
 	if err == nil {
 		v.Set(target.Elem())
@@ -250,7 +309,11 @@ func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 	}
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
-		err = wrongType(nameOf(v.Type()), raw)
+		want := mismatch.Type
+		if want == nil {
+			want = v.Type()
+		}
+		err = wrongType(nameOf(want), raw)
 	}
 	d.fail(CodeDecodingFailure, path, off, err)
 }
@@ -278,7 +341,18 @@ func describe(raw []byte) string {
 
 // nameOf is what a type is called in JSON.
 func nameOf(t reflect.Type) string {
+	if textual(t) {
+		return "a string"
+	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return nameOf(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() != reflect.Uint8 { // a []byte is base64
+			return "an array"
+		}
 	case reflect.Bool:
 		return "a boolean"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -291,96 +365,14 @@ func nameOf(t reflect.Type) string {
 	return "a string"
 }
 
+// textual tells whether values of a type, or pointers to them, are read from a string by the type itself.
+func textual(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 func join(path, key string) string {
-	if path == "" {
-		return key
+	if path == "" || key == "" {
+		return path + key
 	}
 	return path + "." + key
-}
-
-// field is a struct field that JSON can set.
-type field struct {
-	name  string
-	index []int
-}
-
-// fieldsOf lists a struct's fields by their JSON names, those of embedded structs too; the outer
-// one of two with the same name comes first.
-func fieldsOf(t reflect.Type, at []int) []field {
-	var own, embedded []field
-	for i := range t.NumField() {
-		f := t.Field(i)
-		index := append(append([]int(nil), at...), i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		inner := f.Type
-		if inner.Kind() == reflect.Pointer {
-			inner = inner.Elem()
-		}
-		switch {
-		case name == "-" && f.Tag.Get("json") == "-":
-		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct:
-			if f.IsExported() || f.Type.Kind() == reflect.Struct {
-				embedded = append(embedded, fieldsOf(inner, index)...)
-			}
-		case !f.IsExported():
-		case name == "":
-			own = append(own, field{f.Name, index})
-		default:
-			own = append(own, field{name, index})
-		}
-	}
-	return append(own, embedded...)
-}
-
-// fieldByIndex is reflect's, making the embedded pointers on the way.
-func fieldByIndex(v reflect.Value, index []int) reflect.Value {
-	for _, i := range index {
-		if v.Kind() == reflect.Pointer {
-			if v.IsNil() {
-				v.Set(reflect.New(v.Type().Elem()))
-			}
-			v = v.Elem()
-		}
-		v = v.Field(i)
-	}
-	return v
-}
-
-// nearest returns the known name that a mistyped one may stand for, "" if none is near: at most two
-// edits away, or one for a name of up to four letters.
-func nearest(name string, known []string) string {
-	best, bestDistance := "", 3
-	if len(name) <= 4 {
-		bestDistance = 2
-	}
-	for _, k := range known {
-		if len(name) > 64 {
-			break
-		}
-		if n := distance(strings.ToLower(name), strings.ToLower(k)); n < bestDistance && n < len(k) {
-			best, bestDistance = k, n
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitution := diagonal
-			if a[i] != b[j] {
-				substitution++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitution, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

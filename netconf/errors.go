@@ -120,6 +120,14 @@ func Join(errs ...error) error {
 	return all
 }
 
+// split lists what Join joined.
+func split(err error) []error {
+	if all, ok := err.(joined); ok {
+		return all
+	}
+	return []error{err}
+}
+
 type joined []error
 
 func (j joined) Error() string {

@@ -2,7 +2,9 @@ package netconf
 
 import (
 	"encoding/json"
-	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
 )
@@ -34,21 +36,51 @@ type IPAM struct {
 // ParseNetwork reads the specification's keys of a configuration. Errors carry code 6 and, where
 // they are about a key, its JSON path, line and column; the network then holds what did decode.
 func ParseNetwork(config []byte) (Network, error) {
+	n, errs := parseNetwork(config)
+	return n, Join(errs...)
+}
+
+func parseNetwork(config []byte) (Network, []error) {
 	n := &Network{}
-	err := checkJSON(config)
-	if err == nil {
-		d := decoder{src: config, quiet: true}
+	var errs []error
+	if err := checkJSON("configuration", config); err != nil {
+		errs = []error{err}
+	} else {
+		d := decoder{op: "configuration", src: config, quiet: true}
 		d.top(n)
-		err = Join(d.errs...)
+		errs = d.failures()
 	}
 	n.bytes = config
 	if n.CNIVersion == "" {
-		n.CNIVersion = "0.1.0" // SPEC 0.1.0 to 0.2.0 had no such key
+		n.CNIVersion = oldest // SPEC 0.1.0 to 0.2.0 had no such key
 	}
-	if n.ValidAttachments == nil {
-		n.ValidAttachments = n.Attachments
+	n.ValidAttachments = union(n.ValidAttachments, n.Attachments)
+	return *n, errs
+}
+
+// oldest is the version of a configuration that names none.
+const oldest = "0.1.0"
+
+// union is a with what only b has: an attachment that either list calls alive is alive. It is nil if
+// both are. libcni sends the same list twice.
+func union(a, b []types.GCAttachment) []types.GCAttachment {
+	if a == nil || len(b) == 0 || slices.Equal(a, b) {
+		if a == nil {
+			return b
+		}
+		return a
 	}
-	return *n, err
+	have := make(map[types.GCAttachment]bool, len(a))
+	for _, x := range a {
+		have[x] = true
+	}
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !have[x] {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // Bytes is the configuration that the network was read from, byte for byte.
@@ -57,27 +89,26 @@ func (n Network) Bytes() json.RawMessage { return n.bytes }
 // Is tells whether the configuration's version is at least the given one.
 func (n Network) Is(atLeast string) bool { return compareVersions(n.CNIVersion, atLeast) >= 0 }
 
-// raw is the value of a key of the configuration as it stands there.
-func (n Network) raw(key string) json.RawMessage {
-	for _, m := range members(n.bytes, 0) {
-		if m.key == key {
-			return m.value(n.bytes)
-		}
-	}
-	return nil
-}
-
-// compareVersions compares two dotted numbers, as cmp.Compare does; a part that is no number counts as 0.
+// compareVersions compares two dotted numbers, as cmp.Compare does; a part that is missing or no
+// number counts as 0.
 func compareVersions(a, b string) int {
-	var x, y [3]int
-	_, _ = fmt.Sscanf(a, "%d.%d.%d", &x[0], &x[1], &x[2])
-	_, _ = fmt.Sscanf(b, "%d.%d.%d", &y[0], &y[1], &y[2])
-	for i := range x {
-		if x[i] != y[i] {
-			return x[i] - y[i]
+	for range 3 {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		if m, n := number(x), number(y); m != n {
+			return m - n
 		}
 	}
 	return 0
+}
+
+func number(s string) int {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
 }
 
 // Patch returns the configuration with a top-level key set to a JSON value, or without it where the
@@ -85,43 +116,39 @@ func compareVersions(a, b string) int {
 // space, which a round trip through a map (as libcni's InjectConf) loses. Of a key that is
 // there more than once all are removed and one is written. The original is not touched.
 func Patch(config []byte, key string, value json.RawMessage) (json.RawMessage, error) {
-	if err := checkJSON(config); err != nil {
+	if err := checkJSON("configuration", config); err != nil {
 		return nil, err
 	}
 	if value != nil && !json.Valid(value) {
 		return nil, Errorf(CodeDecodingFailure, "patch %q: the value is not JSON", key)
 	}
-	out := make([]byte, 0, len(config)+len(key)+len(value)+4)
+	name, err := json.Marshal(key)
+	if err != nil {
+		return nil, Errorf(CodeInternal, "patch %q: %w", key, err)
+	}
 	ms := members(config, 0)
-	kept, end := 0, skipSpace(config, 0)+1
-	out = append(out, config[:end]...) // up to and with the brace
-	for i, m := range ms {
-		if m.key == key {
-			continue
-		}
-		start := end // with the white space that stands before the member
-		if i > 0 {
-			start = skipSpace(config, ms[i-1].end) + 1
-		}
-		if kept > 0 {
+	start := skipSpace(config, 0) + 1 // behind the brace: each member is taken with the space before and behind it
+	out := append(make([]byte, 0, len(config)+len(name)+len(value)+2), config[:start]...)
+	empty, end := true, start
+	comma := func() {
+		if !empty {
 			out = append(out, ',')
 		}
-		out = append(out, config[start:m.end]...)
-		kept++
+		empty = false
+	}
+	for i, m := range ms {
+		if end = m.end; i < len(ms)-1 {
+			end = skipSpace(config, m.end)
+		}
+		if m.key != key {
+			comma()
+			out = append(out, config[start:end]...)
+		}
+		start = end + 1 // behind the comma
 	}
 	if value != nil {
-		if kept > 0 {
-			out = append(out, ',')
-		}
-		name, err := json.Marshal(key)
-		if err != nil {
-			return nil, fmt.Errorf("patch %q: %w", key, err)
-		}
+		comma()
 		out = append(append(append(out, name...), ':'), value...)
 	}
-	last := end
-	if len(ms) > 0 {
-		last = ms[len(ms)-1].end
-	}
-	return append(out, config[last:]...), nil
+	return append(out, config[end:]...), nil
 }

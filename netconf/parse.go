@@ -1,9 +1,11 @@
 package netconf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -21,6 +23,7 @@ const MaxConfig = 16 << 20
 //
 // On DEL only CNI_COMMAND, CNI_CONTAINERID and CNI_IFNAME can fail. What else is wrong is in
 // Request.Warnings, and the request holds what could be read; it must not keep an attachment alive.
+// GC fails also without a name, a version, or the list of what lives (code 7, nothing is destroyed).
 //
 // The returned request is never nil: with an error it holds what could be read, so that the error can
 // be reported in the version of the caller.
@@ -41,10 +44,11 @@ func Parse(getenv func(string) string, stdin io.Reader) (*Request, error) {
 	}
 	err := req.checkEnv(getenv("CNI_ARGS"))
 	// The configuration is read even then: an error document carries its cniVersion.
-	if confErr := req.readConfig(stdin); err == nil {
-		err = confErr
+	confErr := req.readConfig(stdin)
+	if !req.Command.known() {
+		return req, err // what a configuration must have depends on the verb
 	}
-	return req, err
+	return req, Join(err, confErr)
 }
 
 // checkEnv reports all that is wrong with the environment together.
@@ -75,74 +79,124 @@ func (r *Request) checkEnv(cniArgs string) error {
 	default:
 		bad(&errs, "CNI_COMMAND", fmt.Errorf("unknown verb %q: expected ADD, CHECK, DEL, GC, STATUS or VERSION", string(r.Command)))
 	}
-	return Join(append(errs, r.unlessDel(later...))...)
+	return Join(append(errs, r.tolerate(later))...)
 }
 
-// unlessDel returns the errors, joined; on DEL it keeps them as warnings instead.
-func (r *Request) unlessDel(errs ...error) error {
-	if r.Command != Del {
-		return Join(errs...)
-	}
+// tolerate returns those of the errors that are a reason to refuse the call, joined, and keeps the
+// others as warnings: on DEL all; on GC those that are not about the name, the version and the list
+// of what lives.
+func (r *Request) tolerate(errs []error) error {
+	var fatal []error
 	for _, err := range errs {
-		if err != nil {
+		var e *Error
+		switch {
+		case err == nil:
+		case r.Command == Del, r.Command == GC && errors.As(err, &e) && e.Path != "" && e.Path != "name" &&
+			e.Path != "cniVersion" && !strings.HasPrefix(e.Path, "cni.dev/"):
 			r.warnings = append(r.warnings, err)
+		default:
+			fatal = append(fatal, err)
 		}
 	}
-	return nil
+	return Join(fatal...)
 }
 
-// Warnings is what was wrong with a DEL but no reason for it to fail.
+// Warnings is what was wrong with a DEL or a GC but no reason for it to fail.
 func (r *Request) Warnings() error { return Join(r.warnings...) }
 
 // readConfig reads stdin, the specification's keys, and the prevResult.
 func (r *Request) readConfig(stdin io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(stdin, MaxConfig+1))
-	if err != nil {
-		return r.unlessDel(&Error{Op: "stdin", Code: CodeIOFailure, Err: err})
-	}
-	r.Config = data
-	if len(data) > MaxConfig {
-		return r.unlessDel(&Error{Op: "configuration", Code: CodeDecodingFailure, Err: fmt.Errorf("larger than %d bytes", MaxConfig)})
-	}
-	if r.Command == Version && len(strings.TrimSpace(string(data))) == 0 {
+	if err == nil && r.Command == Version && len(bytes.TrimSpace(data)) == 0 {
 		return nil // before 1.0.0 a runtime need not send anything
 	}
+	r.Config, r.Network = data, Network{CNIVersion: oldest, bytes: data}
+	if err != nil {
+		return r.tolerate([]error{&Error{Op: "stdin", Code: CodeIOFailure, Err: err}})
+	}
+	if len(data) > MaxConfig {
+		return r.tolerate([]error{&Error{Op: "configuration", Code: CodeDecodingFailure, Err: fmt.Errorf("larger than %d bytes", MaxConfig)}})
+	}
 	var errs []error
-	r.Network, err = ParseNetwork(data)
-	errs = append(errs, err)
-	if err == nil && r.Command != Version {
-		errs = append(errs, r.checkNetwork())
+	r.Network, errs = parseNetwork(data)
+	if r.Command != Version && (len(errs) == 0 || checkJSON("configuration", data) == nil) {
+		errs = append(errs, r.checkName(errs), r.checkAttachments(errs), r.readPrev())
 	}
-	if len(r.Network.PrevResult) > 0 && r.Command != Version {
-		if r.Prev, err = ParseResult(r.Network.PrevResult, r.Network.CNIVersion); err != nil {
-			errs = append(errs, r.at(Code(err), "prevResult", err))
-		} else {
-			r.prevRaw = r.Network.PrevResult
-		}
-	}
-	return r.unlessDel(errs...)
+	return r.tolerate(errs)
 }
 
-// checkNetwork checks what every plugin needs of its configuration.
-func (r *Request) checkNetwork() error {
-	var errs []error
-	if err := checkName(r.Network.Name); err != nil {
-		errs = append(errs, r.Invalid("name", "network name: %w", err))
+// readPrev decodes the prevResult, which is null or left out where there is none.
+func (r *Request) readPrev() error {
+	raw := r.Network.PrevResult
+	if len(raw) == 0 {
+		return nil
 	}
-	if r.Command != GC {
+	prev, err := ParseResult(raw, r.Network.CNIVersion)
+	if err != nil {
+		var errs []error
+		for _, err := range split(err) {
+			var e *Error
+			code, path := Code(err), "prevResult"
+			if errors.As(err, &e) {
+				path, err = join(path, e.Path), e.Err
+			}
+			errs = append(errs, r.at(code, path, err))
+		}
 		return Join(errs...)
 	}
-	if r.Network.ValidAttachments == nil {
-		errs = append(errs, r.Invalid("cni.dev/valid-attachments", "missing: GC without the list of living attachments would destroy all of them"))
+	r.Prev, r.prevRaw = prev, raw
+	return nil
+}
+
+// checkName checks the network's name, unless it is among what did not decode.
+func (r *Request) checkName(failed []error) error {
+	if about(failed, "name") {
+		return nil
 	}
+	if err := checkName(r.Network.Name); err != nil {
+		return r.Invalid("name", "network name: %w", err)
+	}
+	return nil
+}
+
+// checkAttachments checks the list that GC needs, under either of its names.
+func (r *Request) checkAttachments(failed []error) error {
+	const key, oldKey = "cni.dev/valid-attachments", "cni.dev/attachments"
+	switch {
+	case r.Command != GC || about(failed, key) || about(failed, oldKey):
+		return nil
+	case r.Network.ValidAttachments == nil:
+		return r.Invalid(key, "missing: GC without the list of living attachments would destroy all of them")
+	}
+	path := func(i int) string {
+		for _, k := range []string{key, oldKey} {
+			if off, ok := locate(r.Config, k); ok {
+				if n := len(elements(r.Config, off)); i < n {
+					return fmt.Sprintf("%s[%d]", k, i)
+				}
+			}
+		}
+		return oldKey // only there, at another index
+	}
+	var errs []error
 	for i, a := range r.Network.ValidAttachments {
-		path := fmt.Sprintf("cni.dev/valid-attachments[%d]", i)
 		if err := checkName(a.ContainerID); err != nil {
-			errs = append(errs, r.Invalid(path+".containerID", "%w", err))
+			errs = append(errs, r.Invalid(path(i)+".containerID", "%w", err))
 		}
 		if err := CheckIfName(a.IfName); err != nil {
-			errs = append(errs, r.Invalid(path+".ifname", "%w", err))
+			errs = append(errs, r.Invalid(path(i)+".ifname", "%w", err))
+		}
+		if len(errs) >= maxErrors {
+			break // each costs a walk through the text
 		}
 	}
 	return Join(errs...)
+}
+
+// about tells whether one of the errors is about the key, or something in it.
+func about(errs []error, key string) bool {
+	return slices.ContainsFunc(errs, func(err error) bool {
+		var e *Error
+		return errors.As(err, &e) && strings.HasPrefix(e.Path, key)
+	})
 }

@@ -2,11 +2,9 @@ package netconf
 
 import (
 	"encoding/json"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -34,6 +32,14 @@ func (c Command) Since() string {
 		return "1.1.0"
 	}
 	return "0.1.0"
+}
+
+func (c Command) known() bool {
+	switch c {
+	case Add, Check, Del, GC, Status, Version:
+		return true
+	}
+	return false
 }
 
 // Recorder keeps bytes for one attachment between its ADD and its DEL, for what the kernel cannot
@@ -96,10 +102,14 @@ func (r *Request) MAC(fromConfig MAC) MAC {
 	if v := r.Args["MAC"]; v != "" {
 		s, source = v, "CNI_ARGS"
 	}
-	if v := r.text("args.cni.mac", r.Network.Args["cni"], "mac"); v != "" {
+	var cni map[string]json.RawMessage
+	if args := r.Network.Args["cni"]; len(args) > 0 && json.Unmarshal(args, &cni) != nil {
+		cni = nil // args may be ignored, and what is no object has no mac
+	}
+	if v := r.text("args.cni.mac", cni["mac"]); v != "" {
 		s, source = v, "args.cni.mac"
 	}
-	if v := r.text("runtimeConfig.mac", r.Network.raw("runtimeConfig"), "mac"); v != "" {
+	if v := r.text("runtimeConfig.mac", r.Network.RuntimeConfig["mac"]); v != "" {
 		s, source = v, "runtimeConfig.mac"
 	}
 	if source == "" {
@@ -117,15 +127,11 @@ func (r *Request) MAC(fromConfig MAC) MAC {
 	return m
 }
 
-// text returns the string at key of an object; one that is not a string is noted with Reject.
-func (r *Request) text(path string, object json.RawMessage, key string) string {
-	var members map[string]json.RawMessage
-	if len(object) == 0 || json.Unmarshal(object, &members) != nil || len(members[key]) == 0 {
-		return ""
-	}
+// text returns a string; a value that is there and is not a string is noted with Reject.
+func (r *Request) text(path string, value json.RawMessage) string {
 	var s string
-	if err := json.Unmarshal(members[key], &s); err != nil {
-		r.Reject(r.at(CodeDecodingFailure, path, wrongType("a string", members[key])))
+	if len(value) > 0 && json.Unmarshal(value, &s) != nil {
+		r.Reject(r.at(CodeDecodingFailure, path, wrongType("a string", value)))
 	}
 	return s
 }
@@ -137,11 +143,7 @@ func (r *Request) Invalid(path, format string, args ...any) error {
 }
 
 func (r *Request) at(code uint, path string, err error) error {
-	e := &Error{Op: "configuration", Path: path, Code: code, Err: err}
-	if off, ok := locate(r.Config, path); ok {
-		e.Line, e.Column = position(r.Config, off)
-	}
-	return e
+	return errorAt("configuration", r.Config, code, path, err)
 }
 
 // For returns the request that a delegate gets: the same container, namespace, arguments, path and
@@ -151,7 +153,7 @@ func (r *Request) For(network Network, ifname string) *Request {
 	d := *r
 	d.Network, d.Config = network, network.Bytes()
 	d.Prev, d.prevRaw, d.Result = nil, nil, &types100.Result{}
-	d.State, d.rejected = nil, nil
+	d.State, d.rejected, d.warnings = nil, nil, nil
 	d.local = r.locals()
 	if ifname != "" {
 		d.IfName = ifname
@@ -164,6 +166,7 @@ func (r *Request) For(network Network, ifname string) *Request {
 func (r *Request) As(c Command) *Request {
 	d := *r
 	d.Command = c
+	d.rejected = slices.Clip(d.rejected) // so that neither writes into the other's
 	d.local = r.locals()
 	return &d
 }
@@ -211,7 +214,7 @@ func (a Args) String() string {
 
 // AddInterface appends an interface to Result and returns its index there.
 func (r *Request) AddInterface(i *types100.Interface) (index int) {
-	r.Result.Interfaces = append(r.Result.Interfaces, i)
+	r.result().Interfaces = append(r.Result.Interfaces, i)
 	return len(r.Result.Interfaces) - 1
 }
 
@@ -222,11 +225,19 @@ func (r *Request) AddIP(index int, address net.IPNet, gateway net.IP) {
 	if index >= 0 {
 		ip.Interface = &index
 	}
-	r.Result.IPs = append(r.Result.IPs, ip)
+	r.result().IPs = append(r.Result.IPs, ip)
 }
 
 // AddRoute appends a route to Result.
-func (r *Request) AddRoute(route *types.Route) { r.Result.Routes = append(r.Result.Routes, route) }
+func (r *Request) AddRoute(route *types.Route) { r.result().Routes = append(r.Result.Routes, route) }
+
+// result is Result; a request that a daemon made by hand may have none yet.
+func (r *Request) result() *types100.Result {
+	if r.Result == nil {
+		r.Result = &types100.Result{}
+	}
+	return r.Result
+}
 
 // Attached returns the index of the attachment's own interface in a result: the one that has the
 // given name and a sandbox. It is -1 if there is none, or no result.
@@ -237,51 +248,4 @@ func Attached(result *types100.Result, ifname string) int {
 	return slices.IndexFunc(result.Interfaces, func(i *types100.Interface) bool {
 		return i != nil && i.Name == ifname && i.Sandbox != ""
 	})
-}
-
-// locals are what Local keeps, in the order in which it was opened.
-type locals struct {
-	mu   sync.Mutex
-	keys []any
-	vals []io.Closer
-}
-
-func (r *Request) locals() *locals {
-	if r.local == nil {
-		r.local = &locals{}
-	}
-	return r.local
-}
-
-// Local returns the value kept under key for this call, opening it the first time: a netlink
-// handle, a daemon's connection, shared by the steps of the call. skel closes it when the call is over.
-// As with a context's values, key should be of a type of the caller's own.
-func Local[T io.Closer](r *Request, key any, open func() (T, error)) (T, error) {
-	l := r.locals()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.keys, key); i >= 0 {
-		return l.vals[i].(T), nil
-	}
-	v, err := open()
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	l.keys, l.vals = append(l.keys, key), append(l.vals, v)
-	return v, nil
-}
-
-// Close closes what Local kept, last opened first. skel calls it at the end of a call; who made the
-// request with Parse does it himself.
-func (r *Request) Close() error {
-	l := r.locals()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var errs []error
-	for i := len(l.vals) - 1; i >= 0; i-- {
-		errs = append(errs, l.vals[i].Close())
-	}
-	l.keys, l.vals = nil, nil
-	return Join(errs...)
 }

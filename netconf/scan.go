@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The scanner below walks text that checkJSON has found valid, to learn where things stand:
@@ -14,14 +15,14 @@ import (
 
 const pathListSeparator = ":" // CNI_PATH, SPEC section 2: as the operating system's; plugins run on Linux
 
-// checkJSON says, with line and column, why a text is not one JSON object.
-func checkJSON(data []byte) error {
+// checkJSON says, with line and column, why a text is not one JSON object; op is what the text is.
+func checkJSON(op string, data []byte) error {
 	fail := func(off int, err error) error {
 		line, column := position(data, off)
-		return &Error{Op: "configuration", Line: line, Column: column, Code: CodeDecodingFailure, Err: err}
+		return &Error{Op: op, Line: line, Column: column, Code: CodeDecodingFailure, Err: err}
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return &Error{Op: "configuration", Code: CodeDecodingFailure, Err: errors.New("empty: expected a JSON object")}
+		return &Error{Op: op, Code: CodeDecodingFailure, Err: errors.New("empty: expected a JSON object")}
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		return fail(0, errors.New("a byte-order mark: JSON is UTF-8 without one"))
@@ -45,10 +46,10 @@ func checkJSON(data []byte) error {
 		off, hint = len(data), ": a brace, bracket or quote is not closed"
 	case data[off] == '#' || data[off] == '/':
 		hint = ": JSON has no comments"
-	case data[off] == '}' || data[off] == ']':
-		hint = ": there may be a comma too many before it"
 	case strings.Contains(syntax.Error(), "after top-level value"):
 		hint = ": expected one object and nothing after it"
+	case data[off] == '}' || data[off] == ']':
+		hint = ": there may be a comma too many before it"
 	}
 	return fail(off, fmt.Errorf("not JSON: %w%s", syntax, hint))
 }
@@ -75,7 +76,7 @@ func members(data []byte, off int) []member {
 	walk(data, off, '{', func(i int) int {
 		m := member{at: i}
 		end := skipValue(data, i)
-		if err := json.Unmarshal(data[i:end], &m.key); err != nil {
+		if m.key = unquote(data[i:end]); end == i {
 			return -1
 		}
 		m.start = skipSpace(data, skipSpace(data, end)+1)
@@ -84,6 +85,18 @@ func members(data []byte, off int) []member {
 		return m.end
 	})
 	return out
+}
+
+// unquote is the text of a JSON string. Keys rarely hold an escape, and then cost nothing.
+func unquote(quoted []byte) string {
+	if len(quoted) >= 2 && bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	var s string
+	if json.Unmarshal(quoted, &s) != nil {
+		return "" // cannot be: the text was found valid
+	}
+	return s
 }
 
 // elements lists the elements of the array at off; nil if there is no array.
@@ -150,32 +163,56 @@ func skipValue(data []byte, i int) int {
 }
 
 // locate finds the value at a JSON path such as "ipam.ranges[0].subnet"; ok is false when the
-// configuration has no such place. Keys that hold a '.' ("cni.dev/...") are tried whole first.
+// configuration has no such place. Keys may hold a '.' ("cni.dev/..."): of several that fit the longest
+// is taken, and of one given twice the last.
 func locate(data []byte, path string) (off int, ok bool) {
 	if !json.Valid(data) {
 		return 0, false
 	}
 	off = skipSpace(data, 0)
-next:
 	for path != "" {
+		var found bool
 		if path[0] == '[' {
-			end := strings.IndexByte(path, ']')
-			n, err := strconv.Atoi(path[1:max(end, 1)])
-			els := elements(data, off)
-			if err != nil || n < 0 || n >= len(els) {
-				return 0, false
-			}
-			off, path = els[n].start, strings.TrimPrefix(path[end+1:], ".")
-			continue
+			off, path, found = locateElement(data, off, path)
+		} else {
+			off, path, found = locateMember(data, off, path)
 		}
-		for _, m := range members(data, off) {
-			rest, found := strings.CutPrefix(path, m.key)
-			if found && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-				off, path = m.start, strings.TrimPrefix(rest, ".")
-				continue next
-			}
+		if !found {
+			return 0, false
 		}
-		return 0, false
 	}
 	return off, true
+}
+
+func locateElement(data []byte, off int, path string) (int, string, bool) {
+	number, rest, closed := strings.Cut(path[1:], "]")
+	n, err := strconv.Atoi(number)
+	els := elements(data, off)
+	if !closed || err != nil || n < 0 || n >= len(els) {
+		return 0, "", false
+	}
+	return els[n].start, strings.TrimPrefix(rest, "."), true
+}
+
+func locateMember(data []byte, off int, path string) (int, string, bool) {
+	best, at := -1, 0
+	for _, m := range members(data, off) {
+		rest, found := strings.CutPrefix(path, m.key)
+		if found && len(m.key) >= best && m.key != "" && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			best, at = len(m.key), m.start
+		}
+	}
+	if best < 0 {
+		return 0, "", false
+	}
+	return at, strings.TrimPrefix(path[best:], "."), true
+}
+
+// errorAt is an error about the value at a path of src, with its line and column if it is there.
+func errorAt(op string, src []byte, code uint, path string, err error) *Error {
+	e := &Error{Op: op, Path: path, Code: code, Err: err}
+	if off, ok := locate(src, path); ok && path != "" {
+		e.Line, e.Column = position(src, off)
+	}
+	return e
 }
