@@ -125,7 +125,7 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 		case netconf.Del:
 			err := steps.Del(ctx, req)
 			if err == nil {
-				err = forgetAll(req.State)
+				forgetAll(req)
 			}
 			return err
 		case netconf.GC:

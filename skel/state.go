@@ -121,10 +121,12 @@ func removeFile(path string) error {
 	return nil
 }
 
-// forgetAll drops what a step saved and did not forget, once the attachment is gone.
-func forgetAll(state netconf.Recorder) error {
-	if r, ok := state.(*record); ok {
-		return r.remove()
+// forgetAll drops what a step saved and did not forget, once the attachment is gone. A file that stays
+// all the same harms nobody: an attachment's name does not come again.
+func forgetAll(req *netconf.Request) {
+	if r, ok := req.State.(*record); ok {
+		if err := r.remove(); err != nil {
+			req.Warn("the attachment is gone, its state is not", "error", err.Error())
+		}
 	}
-	return nil
 }

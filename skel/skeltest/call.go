@@ -1,0 +1,172 @@
+package skeltest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+// Plugin is a plugin under test: a skel.Plugin in-process, or a [Binary].
+type Plugin interface {
+	Run(ctx context.Context, io skel.IO) int
+}
+
+// Binary is the path of a plugin's program, of any make. The fault hook does not reach it.
+type Binary string
+
+// Run starts the program and waits for it.
+func (b Binary) Run(ctx context.Context, io skel.IO) int {
+	cmd := exec.CommandContext(ctx, string(b))
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = io.Env, io.Stdin, io.Stdout, io.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		_, _ = io.Stderr.Write([]byte(err.Error())) // into a buffer
+		return -1
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// Call is one call, in the runtime's words. Empty fields are variables that are not set.
+type Call struct {
+	Command     netconf.Command
+	ContainerID string
+	Netns       string
+	IfName      string
+	Args        string
+	Path        string   // CNI_PATH
+	Env         []string // further variables
+	Config      string   // stdin
+	Prev        string   // put into Config as prevResult, if not empty
+}
+
+// Answer is what the plugin answered.
+type Answer struct {
+	Exit           int
+	Stdout, Stderr string
+	Result         *types100.Result // of a successful ADD
+	Err            ErrorDocument    // of a failed call
+}
+
+// ErrorDocument is the specification's error, section 5.
+type ErrorDocument struct {
+	CNIVersion string `json:"cniVersion"`
+	Code       uint   `json:"code"`
+	Msg        string `json:"msg"`
+	Details    string `json:"details"`
+}
+
+// With returns the call with another verb.
+func (c Call) With(command netconf.Command) Call {
+	c.Command = command
+	return c
+}
+
+// WithPrev returns the call with the answer of an ADD as its prevResult.
+func (c Call) WithPrev(a Answer) Call {
+	c.Prev = a.Stdout
+	return c
+}
+
+// Run makes the call, with the context's fault hook if it has one, and holds the answer against the
+// protocol: exit status 0 with one result for ADD and nothing for the others, or another status with one
+// error document that has cniVersion, code and msg. What breaks it fails the test.
+func (c Call) Run(ctx context.Context, t testing.TB, p Plugin) Answer {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	a := Answer{Exit: p.Run(ctx, skel.IO{Env: c.environ(), Stdin: c.stdin(t), Stdout: &stdout, Stderr: &stderr})}
+	a.Stdout, a.Stderr = stdout.String(), stderr.String()
+	if err := a.decode(c.Command); err != nil {
+		t.Errorf("%s: %v\nexit status %d\nstdout: %s\nstderr: %s", c.Command, err, a.Exit, a.Stdout, a.Stderr)
+	}
+	return a
+}
+
+func (c Call) environ() []string {
+	env := c.Env
+	for _, kv := range [][2]string{
+		{"CNI_COMMAND", string(c.Command)}, {"CNI_CONTAINERID", c.ContainerID}, {"CNI_NETNS", c.Netns},
+		{"CNI_IFNAME", c.IfName}, {"CNI_ARGS", c.Args}, {"CNI_PATH", c.Path},
+	} {
+		if kv[1] != "" {
+			env = append(env[:len(env):len(env)], kv[0]+"="+kv[1])
+		}
+	}
+	return env
+}
+
+func (c Call) stdin(t testing.TB) io.Reader {
+	if c.Prev == "" {
+		return strings.NewReader(c.Config)
+	}
+	config, err := netconf.Patch([]byte(c.Config), "prevResult", json.RawMessage(c.Prev))
+	if err != nil {
+		t.Fatalf("put the prevResult into the configuration: %v", err)
+	}
+	return bytes.NewReader(config)
+}
+
+func (a *Answer) decode(command netconf.Command) error {
+	documents := json.NewDecoder(strings.NewReader(a.Stdout))
+	var first json.RawMessage
+	err := documents.Decode(&first)
+	if err == nil && documents.Decode(new(json.RawMessage)) != io.EOF {
+		return errors.New("more than one document on stdout")
+	}
+	none := err == io.EOF
+	switch {
+	case err != nil && !none:
+		return err
+	case a.Exit != 0 && none:
+		return errors.New("failed without an error document")
+	case a.Exit != 0:
+		if err := json.Unmarshal(first, &a.Err); err != nil {
+			return err
+		}
+		if a.Err.Code == 0 || a.Err.Msg == "" || a.Err.CNIVersion == "" {
+			return errors.New("an error document has cniVersion, code and msg")
+		}
+	case command == netconf.Add:
+		if none {
+			return errors.New("ADD succeeded without a result")
+		}
+		a.Result, err = netconf.ParseResult(first, "")
+		return err
+	case command != netconf.Version && !none:
+		return errors.New("output on success")
+	}
+	return nil
+}
+
+// OK fails the test unless the call succeeded, and returns the answer.
+func (a Answer) OK(t testing.TB) Answer {
+	t.Helper()
+	if a.Exit != 0 {
+		t.Fatalf("exit status %d, code %d: %s (%s)\nstderr: %s", a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details, a.Stderr)
+	}
+	return a
+}
+
+// Fails fails the test unless the call failed with the code and a message that contains all of the words.
+func (a Answer) Fails(t testing.TB, code uint, words ...string) Answer {
+	t.Helper()
+	if a.Exit == 0 || a.Err.Code != code {
+		t.Fatalf("exit status %d, code %d (%s): expected a failure with code %d\nstderr: %s", a.Exit, a.Err.Code, a.Err.Msg, code, a.Stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(a.Err.Msg+a.Err.Details, word) {
+			t.Fatalf("message %q, details %q: expected %q in it", a.Err.Msg, a.Err.Details, word)
+		}
+	}
+	return a
+}
