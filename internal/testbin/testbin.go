@@ -1,0 +1,61 @@
+package testbin
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Packages of internal/tools that tests ask for.
+const (
+	HostLocal = "github.com/containernetworking/plugins/plugins/ipam/host-local"
+	Static    = "github.com/containernetworking/plugins/plugins/ipam/static"
+	CNITool   = "github.com/containernetworking/cni/cnitool"
+)
+
+// Reference builds packages of internal/tools and returns the folder that holds the programs: a CNI_PATH.
+func Reference(t testing.TB, packages ...string) string {
+	t.Helper()
+	return build(t, filepath.Join(root(), "internal", "tools"), packages...)
+}
+
+// Plugin builds the example plugin of the given name (examples/plugins/NAME) and returns its path.
+func Plugin(t testing.TB, name string) string {
+	t.Helper()
+	return filepath.Join(build(t, root(), "./examples/plugins/"+name), name)
+}
+
+var mu sync.Mutex // one build at a time: two of the same program would write one file
+
+func build(t testing.TB, module string, packages ...string) string {
+	t.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatalf("where to build programs for tests: %v", err)
+	}
+	sum := fnv.New32a()
+	sum.Write([]byte(root()))
+	dir := filepath.Join(cache, "cnikit", fmt.Sprintf("%08x", sum.Sum32()), filepath.Base(module))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", append([]string{"build", "-C", module, "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}, packages...)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %v: %v\n%s", packages, err, out)
+	}
+	return dir
+}
+
+// root is the root of the module, from where this file stands.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
