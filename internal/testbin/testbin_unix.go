@@ -1,3 +1,5 @@
+//go:build unix
+
 package testbin
 
 import (
@@ -7,7 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -30,12 +32,8 @@ func Plugin(t testing.TB, name string) string {
 	return filepath.Join(build(t, root(), "./examples/plugins/"+name), name)
 }
 
-var mu sync.Mutex // one build at a time: two of the same program would write one file
-
 func build(t testing.TB, module string, packages ...string) string {
 	t.Helper()
-	mu.Lock()
-	defer mu.Unlock()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatalf("where to build programs for tests: %v", err)
@@ -44,6 +42,15 @@ func build(t testing.TB, module string, packages ...string) string {
 	sum.Write([]byte(root()))
 	dir := filepath.Join(cache, "cnikit", fmt.Sprintf("%08x", sum.Sum32()), filepath.Base(module))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// One build at a time: the tests of several packages run at once and would write one file.
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", append([]string{"build", "-C", module, "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}, packages...)...)
