@@ -1,0 +1,95 @@
+package delegate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// undoTime is how long a DEL may take that clears up after a failed ADD. It has a budget of its own,
+// since the ADD may have failed because the context ended; skel's rollback has 10 s for all steps.
+const undoTime = 5 * time.Second
+
+// Plugin is another plugin: a program ([Exec]) or a Go value ([InProcess]).
+type Plugin interface {
+	// Call runs the verb of req.Command. The result is that of an ADD, the caller's own, checked as
+	// netconf.ParseResult does; it is nil for the other verbs. Errors are of type *Error. CHECK below
+	// version 0.4.0 and GC and STATUS below 1.1.0 are not sent (nil, nil).
+	Call(ctx context.Context, req *netconf.Request) (*types100.Result, error)
+}
+
+// Add calls the plugin's ADD and, if it fails, the DEL of the same plugin, as the specification
+// wants it of who delegates (SPEC, section 4 "Delegated plugin execution procedure"), see [Undo].
+// There is no DEL if the plugin was not found, nor if the error Is netconf.ErrExists: then the ADD changed
+// nothing, and a DEL would destroy what is there.
+func Add(ctx context.Context, p Plugin, req *netconf.Request) (*types100.Result, error) {
+	result, err := p.Call(ctx, req.As(netconf.Add))
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, netconf.ErrExists):
+		return nil, err
+	}
+	return nil, Undo(ctx, p, req, err)
+}
+
+// Undo runs the plugin's DEL because of cause, an error after its ADD, and returns cause, with the text
+// of the DEL's error if it has one: code and errors.Is are the cause's alone. The DEL runs even if ctx
+// has ended, for at most 5 s.
+func Undo(ctx context.Context, p Plugin, req *netconf.Request, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	_, err := p.Call(ctx, req.As(netconf.Del))
+	if err != nil {
+		return &undone{cause, err}
+	}
+	return cause
+}
+
+// WithPrev returns a copy of the request whose configuration has req.Prev as its prevResult, in the
+// configuration's version, as the next plugin of a chain gets it; where Prev is nil, without a
+// prevResult. No other byte of the configuration changes. Below 0.3.0, and on GC and STATUS, there is
+// no prevResult in CNI and the copy is unchanged. Errors carry code 6 or 7.
+func WithPrev(req *netconf.Request) (*netconf.Request, error) {
+	d := req.As(req.Command)
+	if !req.Network.Is("0.3.0") || req.Command == netconf.GC || req.Command == netconf.Status {
+		return d, nil
+	}
+	var prev []byte
+	if req.Prev != nil {
+		var b bytes.Buffer
+		d.Result = nil
+		if err := d.EncodeResult(&b); err != nil {
+			return nil, fmt.Errorf("prevResult for %q: %w", req.Network.Type, err)
+		}
+		prev = bytes.TrimSpace(b.Bytes())
+	}
+	config, err := netconf.Patch(req.Config, "prevResult", prev)
+	if err != nil {
+		return nil, fmt.Errorf("prevResult for %q: %w", req.Network.Type, err)
+	}
+	if d.Network, err = netconf.ParseNetwork(config); err != nil {
+		return nil, err
+	}
+	d.Config, d.Result = config, &types100.Result{}
+	return d, nil
+}
+
+// exists tells whether the verb can be sent: whether the configuration's version has it. ADD and
+// DEL are in all versions, and must not be lost to a cniVersion that does not even parse. A verb that
+// is none is an error.
+func exists(req *netconf.Request) (bool, error) {
+	switch req.Command {
+	case netconf.Add, netconf.Del:
+		return true, nil
+	case netconf.Check, netconf.GC, netconf.Status:
+		return req.Network.Is(req.Command.Since()), nil
+	}
+	return false, netconf.Errorf(netconf.CodeInvalidEnvironment, "verb %q: expected ADD, CHECK, DEL, GC or STATUS", string(req.Command))
+}

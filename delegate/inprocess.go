@@ -1,0 +1,101 @@
+package delegate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// InProcess is a plugin that is a Go value of this process: no second process, which is half of an
+// ADD's time. Do is skel's Plugin.Do, or any function that serves the verb of req.Command and, on ADD,
+// fills req.Result.
+//
+// It is treated as a program is: Do gets a request of its own (a copy of the configuration and the
+// prevResult, an empty Result, no State, which skel sets), and its result is encoded in the
+// configuration's version and read back, so nothing is shared with the caller and what a program
+// could not print is an error here too. A panic is an error with code 999; the stack goes to req.Warn.
+//
+// The difference: a function cannot be killed. It has to return when its context ends.
+type InProcess struct {
+	Type string // the plugin's name in errors; empty: the configuration's "type"
+	Do   func(ctx context.Context, req *netconf.Request) error
+}
+
+// Call runs Do with the verb of req.Command; see [Plugin].
+func (p InProcess) Call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
+	name := p.Type
+	if name == "" {
+		name = req.Network.Type
+	}
+	result, err := p.call(ctx, name, req)
+	if err != nil {
+		return nil, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Err: err}
+	}
+	return result, nil
+}
+
+func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) (*types100.Result, error) {
+	if sent, err := exists(req); err != nil || !sent {
+		return nil, err
+	}
+	if err := netconf.Before(ctx, "call "+name+" "+string(req.Command)); err != nil {
+		return nil, err
+	}
+	out, err := p.do(ctx, req)
+	if err != nil || req.Command != netconf.Add {
+		return nil, err
+	}
+	result, err := netconf.ParseResult(out, req.Network.CNIVersion)
+	if err != nil {
+		return nil, netconf.Errorf(netconf.CodeBadDelegate, "not a valid result: %s", err.Error())
+	}
+	return result, nil
+}
+
+// do calls Do and returns its result as a program would print it.
+func (p InProcess) do(ctx context.Context, req *netconf.Request) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if req.Warn != nil { // a request made by hand may have none
+				req.Warn("panic in a delegate", "panic", r, "stack", string(debug.Stack()))
+			}
+			err = netconf.Errorf(netconf.CodeInternal, "panic: %v", r)
+		}
+	}()
+	own := req.For(req.Network, "")
+	own.Config = bytes.Clone(req.Config)
+	own.Args = maps.Clone(req.Args)
+	own.Prev = clone(req.Prev)
+	if err := p.Do(ctx, own); err != nil || req.Command != netconf.Add {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := own.EncodeResult(&b); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// clone copies a result so that nothing is shared.
+func clone(r *types100.Result) *types100.Result {
+	if r == nil {
+		return nil
+	}
+	c := &types100.Result{CNIVersion: r.CNIVersion, DNS: *r.DNS.Copy()}
+	for _, i := range r.Interfaces {
+		c.Interfaces = append(c.Interfaces, i.Copy())
+	}
+	for _, ip := range r.IPs {
+		c.IPs = append(c.IPs, ip.Copy())
+	}
+	for _, route := range r.Routes {
+		c.Routes = append(c.Routes, route.Copy())
+	}
+	return c
+}

@@ -1,0 +1,136 @@
+package delegate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+const (
+	grace  = 500 * time.Millisecond // see Exec.Grace
+	linger = 500 * time.Millisecond // how long a blocked Exec.Stderr may delay the return
+
+	// A program that is just being installed cannot be started ("text file busy"), nor can one
+	// that another thread's fork, between fork and exec, still holds open for writing. The latter
+	// is over in a millisecond, the former usually in less than a second: ten attempts, with
+	// pauses of 1 ms to 256 ms, 511 ms in all.
+	busyAttempts = 10
+)
+
+// run starts the program, feeds it, and waits for its end or the context's.
+func (e Exec) run(ctx context.Context, path string, req *netconf.Request) (output, error) {
+	// The kernel sends the parent-death signal when the thread that forked ends, not the process: the
+	// thread is held until the program has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	stdin, err := filled(req.Config)
+	if err != nil {
+		return output{}, netconf.Errorf(netconf.CodeIOFailure, "stdin: %w", err)
+	}
+	defer stdin.release()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	streams, err := e.streams(cancel)
+	if err != nil {
+		return output{}, netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err)
+	}
+	defer streams.close()
+
+	cmd, err := start(ctx, func() *exec.Cmd {
+		cmd := &exec.Cmd{Path: path, Args: []string{path}, Env: req.Env(),
+			Stdin: stdin.file, Stdout: streams.stdout.w, Stderr: streams.stderr.w, SysProcAttr: &syscall.SysProcAttr{}}
+		ownGroup(cmd.SysProcAttr)
+		dieWithParent(cmd.SysProcAttr)
+		return cmd
+	})
+	streams.read() // also when nothing was started: it ends at once then
+	if err != nil {
+		return output{}, err
+	}
+	exited, stopped := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		e.end(cmd.Process, exited)
+	})
+	err = cmd.Wait()
+	close(exited)
+	running := stop() // the context had not ended
+	if !running {
+		<-stopped
+	}
+	out := streams.collect()
+	switch {
+	case out.tooMuch:
+		out.exit = nil // that it was killed for it is no news
+		return out, nil
+	case !running:
+		return out, interrupted(ctx, out)
+	case err != nil && !isExit(err):
+		return out, netconf.Errorf(netconf.CodeIOFailure, "wait for %q: %w", path, err)
+	}
+	out.exit = err
+	return out, nil
+}
+
+// interrupted is the error of a call whose context ended. What the program said about it is added.
+func interrupted(ctx context.Context, out output) error {
+	err := ended(ctx)
+	if docs, _ := documents(out.stdout); len(docs) == 1 { // if they are not documents, the end of the context is the news
+		if said := errorDocument(docs[0]); said != nil {
+			return fmt.Errorf("%w; it said: %s", err, said.Error())
+		}
+	}
+	return err
+}
+
+// start starts the program; each attempt needs a command of its own, since an exec.Cmd cannot be started twice.
+func start(ctx context.Context, command func() *exec.Cmd) (*exec.Cmd, error) {
+	pause := time.Millisecond
+	for attempt := 1; ; attempt++ {
+		cmd := command()
+		err := cmd.Start()
+		switch {
+		case err == nil:
+			return cmd, nil
+		case errors.Is(err, syscall.ETXTBSY) && attempt < busyAttempts:
+		case errors.Is(err, syscall.ETXTBSY), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+			return nil, netconf.Errorf(netconf.CodeTryAgainLater, "start: %w", err)
+		default:
+			return nil, netconf.Errorf(netconf.CodeIOFailure, "start: %w", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+			pause *= 2
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("start: %w: %w", err, ended(ctx))
+		}
+	}
+}
+
+// end asks the program and its children to end and, after the grace, kills what is left of them. The
+// group can be named even when the program itself has ended: its number is not given to another
+// process while a member lives, and numbers are reused only after all others were.
+func (e Exec) end(p *os.Process, exited <-chan struct{}) {
+	wait := e.Grace
+	if wait <= 0 {
+		wait = grace
+	}
+	terminate(p)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-exited:
+	case <-timer.C:
+	}
+	kill(p)
+}
