@@ -1,0 +1,36 @@
+#!/bin/sh
+# test-ipam: an IPAM plugin for tests, see IPAM in ipam.go. Its folder holds:
+#   answer         what ADD prints; @N@ is the reservation's number
+#   reserved/N     a reservation, content "CONTAINERID IFNAME"
+#   fail.VERB, hang.VERB, calls
+set -u
+dir=$(dirname "$0")
+config=$(cat)
+error() { # CODE MESSAGE
+	printf '{"cniVersion":"1.0.0","code":%s,"msg":"%s"}\n' "$1" "$2"
+	exit 1
+}
+finish() {
+	[ ! -e "$dir/fail.$CNI_COMMAND" ] || error 101 "test-ipam: $CNI_COMMAND fails as the test wants"
+	exit 0
+}
+case $config in *'"test-ipam"'*) ;; *) error 6 "test-ipam: this configuration does not name it" ;; esac
+echo "$CNI_COMMAND" >> "$dir/calls"
+[ ! -e "$dir/hang.$CNI_COMMAND" ] || sleep 600
+case $CNI_COMMAND in
+GC | STATUS) finish ;;
+esac
+owner="${CNI_CONTAINERID:?} ${CNI_IFNAME:?}"
+mine=$(grep -lx "$owner" "$dir"/reserved/* 2>/dev/null)
+case $CNI_COMMAND in
+ADD)
+	[ -z "$mine" ] || error 100 "test-ipam: $owner has an address already"
+	n=2
+	until (set -C; echo "$owner" > "$dir/reserved/$n") 2>/dev/null; do n=$((n + 1)); done
+	[ -e "$dir/fail.ADD" ] || sed "s/@N@/$n/g" "$dir/answer"
+	;;
+CHECK) [ -n "$mine" ] || error 102 "test-ipam: $owner has no address" ;;
+DEL) [ -z "$mine" ] || rm -f $mine ;;
+*) error 4 "test-ipam: unknown CNI_COMMAND" ;;
+esac
+finish
