@@ -22,7 +22,7 @@ import (
 // version merely lacks a field for (mtu, socketPath, pciID below 1.0.0; interfaces and a route's
 // attributes below 0.3.0) is left out, as the specification's own conversion does.
 func EncodeResult(w io.Writer, prev, result *types100.Result, version string) error {
-	return encode(w, merge(prev, result), version, nil)
+	return encode(w, prev, result, version, nil)
 }
 
 // EncodeResult writes Prev with Result appended in the version of the configuration, as the function
@@ -31,7 +31,7 @@ func EncodeResult(w io.Writer, prev, result *types100.Result, version string) er
 // interface name and sandbox, by address, and by a route's dst, gw and table; of several that match,
 // in their order.
 func (r *Request) EncodeResult(w io.Writer) error {
-	return encode(w, merge(r.Prev, r.Result), r.Network.CNIVersion, r.prevRaw)
+	return encode(w, r.Prev, r.Result, r.Network.CNIVersion, r.prevRaw)
 }
 
 func merge(prev, result *types100.Result) *types100.Result {
@@ -56,13 +56,15 @@ func merge(prev, result *types100.Result) *types100.Result {
 	return out
 }
 
-func encode(w io.Writer, r *types100.Result, v string, prevRaw json.RawMessage) error {
+func encode(w io.Writer, prev, result *types100.Result, v string, prevRaw json.RawMessage) error {
 	if known := version.All.SupportedVersions(); !slices.Contains(known, v) {
 		return &Error{Op: "result", Path: "cniVersion", Code: CodeIncompatibleVersion, Err: fmt.Errorf("version %q is unknown: expected one of %v", v, known)}
 	}
-	if errs := checkResult(r, nil); len(errs) > 0 {
+	// Each by itself: in the whole, an index of result's below 0 would point at one of prev's interfaces.
+	if errs := append(checkResult(prev, nil), checkResult(result, nil)...); len(errs) > 0 {
 		return Errorf(CodeInternal, "the plugin's own %w", Join(errs...))
 	}
+	r := merge(prev, result)
 	e := encoder{version: v, more: extrasOf(prevRaw)}
 	if compareVersions(v, "0.3.0") < 0 {
 		if err := e.old(r); err != nil {
@@ -121,14 +123,14 @@ func (e *encoder) old(r *types100.Result) error {
 					e.begin('{')
 					e.text("dst", route.Dst.String())
 					e.ip("gw", route.GW)
-					e.end('}', "")
+					e.end('}', routeKey(&route.Dst, route.GW, route.Table))
 				}
 			}
 		})
-		e.end('}', "")
+		e.end('}', ipKey(&ip.Address))
 	}
 	e.dns(&r.DNS)
-	e.end('}', "")
+	e.end('}', resultKey)
 	return nil
 }
 

@@ -64,12 +64,32 @@ func extrasOf(raw json.RawMessage) extras {
 				e.keep(ipKey((*net.IPNet)(&ip.Address)), raw, off, "version", "interface", "address", "gateway")
 			})
 		case "routes":
-			each(raw, m.start, func(off int, r routeIn) {
-				e.keep(routeKey((*net.IPNet)(&r.Dst), r.GW, r.Table), raw, off, "dst", "gw", "mtu", "advmss", "priority", "table", "scope")
-			})
+			e.routes(raw, m.start)
+		case "ip4", "ip6":
+			e.old(raw, m.start)
 		}
 	}
 	return e
+}
+
+func (e extras) routes(raw json.RawMessage, off int) {
+	each(raw, off, func(off int, r routeIn) {
+		e.keep(routeKey((*net.IPNet)(&r.Dst), r.GW, r.Table), raw, off, "dst", "gw", "mtu", "advmss", "priority", "table", "scope")
+	})
+}
+
+// old collects from the form of an address below 0.3.0.
+func (e extras) old(raw json.RawMessage, off int) {
+	ip, err := DecodeJSON[oldIP](raw[off:skipValue(raw, off)], nil)
+	if err != nil {
+		return // null
+	}
+	e.keep(ipKey((*net.IPNet)(&ip.IP)), raw, off, "ip", "gateway", "routes")
+	for _, m := range members(raw, off) {
+		if strings.EqualFold(m.key, "routes") {
+			e.routes(raw, m.start)
+		}
+	}
 }
 
 // each decodes the elements of the list at off. An element that does not decode has no members to keep.

@@ -64,7 +64,7 @@ func fieldByIndex(v reflect.Value, index []int) reflect.Value {
 }
 
 // nearest returns the known name that a mistyped one may stand for, "" if none is near: at most two
-// edits away, or one for a name of up to four letters.
+// slips of the finger away, or one for a name of up to four letters.
 func nearest(name string, known []field) string {
 	best, bestDistance := "", 3
 	if len(name) <= 4 {
@@ -82,22 +82,25 @@ func nearest(name string, known []field) string {
 	return best
 }
 
-// distance is Levenshtein's.
+// distance is how many letters must be put in, taken out, replaced, or swapped with their neighbour.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+	var above, above2 []int
 	for i := range len(a) {
-		diagonal := row[0]
+		above2, above, row = above, row, make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			substitution := diagonal
+			n := above[j]
 			if a[i] != b[j] {
-				substitution++
+				n++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitution, row[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				n = min(n, above2[j-1]+1)
+			}
+			row[j+1] = min(n, row[j]+1, above[j+1]+1)
 		}
 	}
 	return row[len(b)]

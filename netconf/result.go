@@ -158,6 +158,9 @@ func (in *resultIn) result() *types100.Result {
 // checkResult finds what makes a result useless: to its reader when it was read from data, to its
 // author when data is nil.
 func checkResult(r *types100.Result, data []byte) (errs []error) {
+	if r == nil {
+		return nil
+	}
 	bad := func(path string, err error) bool {
 		errs = append(errs, errorAt("result", data, CodeDecodingFailure, path, err))
 		return len(errs) < maxErrors

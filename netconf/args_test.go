@@ -1,0 +1,88 @@
+package netconf_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+func TestParseArgs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		want netconf.Args
+		bad  string // the pair that the error names
+	}{
+		{"", netconf.Args{}, ""},
+		{"IgnoreUnknown=1;K8S_POD_NAME=x", netconf.Args{"IgnoreUnknown": "1", "K8S_POD_NAME": "x"}, ""},
+		{"IgnoreUnknown=TRUE;K8S_POD_NAME=x", netconf.Args{"IgnoreUnknown": "TRUE", "K8S_POD_NAME": "x"}, ""},
+		{"IgnoreUnknown=1;", netconf.Args{"IgnoreUnknown": "1"}, ""},
+		{";IgnoreUnknown=1", netconf.Args{"IgnoreUnknown": "1"}, ""},
+		{"IgnoreUnknown=1;;X=1", netconf.Args{"IgnoreUnknown": "1", "X": "1"}, ""},
+		{"IgnoreUnknown=1;K8S_POD_UID=", netconf.Args{"IgnoreUnknown": "1", "K8S_POD_UID": ""}, ""},
+		{"IgnoreUnknown=1;LABEL=YWJj==", netconf.Args{"IgnoreUnknown": "1", "LABEL": "YWJj=="}, ""},
+		{"X=1", netconf.Args{"X": "1"}, ""}, // unknown keys are nobody's fault
+		{"X=1;X=2", netconf.Args{"X": "2"}, ""},
+		{"x=1;X=2", netconf.Args{"x": "1", "X": "2"}, ""},
+		{"A= b ;C=\n", netconf.Args{"A": " b ", "C": "\n"}, ""},
+		{"X", netconf.Args{}, `"X"`},
+		{"=v", netconf.Args{}, `"=v"`},
+		{"A=1;X;B=2", netconf.Args{"A": "1", "B": "2"}, `"X"`},
+		{"IgnoreUnknown=maybe;X=1", netconf.Args{"X": "1"}, `"IgnoreUnknown=maybe"`},
+		{"IgnoreUnknown=", netconf.Args{}, `"IgnoreUnknown="`},
+	} {
+		got, err := netconf.ParseArgs(c.text)
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%q: %v, expected %v", c.text, got, c.want)
+		}
+		if c.bad == "" {
+			check(t, err, 0)
+		} else {
+			check(t, err, 4, "environment: CNI_ARGS: ", c.bad)
+		}
+		if err != nil {
+			continue
+		}
+		if again, err := netconf.ParseArgs(got.String()); err != nil || !maps.Equal(again, got) {
+			t.Errorf("%q: written as %q and read as %v (%v)", c.text, got, again, err)
+		}
+	}
+	_, err := netconf.ParseArgs("X;=v;Y")
+	check(t, err, 4, `"X"`, `"=v"`, `"Y"`)
+}
+
+// A delegate made with upstream's library gives up at the first key it does not know, unless
+// IgnoreUnknown came before it.
+func TestArgsStringBeginsWithIgnoreUnknown(t *testing.T) {
+	t.Parallel()
+	args := netconf.Args{"Z": "1", "A": "2", "IgnoreUnknown": "1"}
+	if got, want := args.String(), "IgnoreUnknown=1;A=2;Z=1"; got != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+	if got := netconf.Args(nil).String(); got != "" {
+		t.Errorf("no arguments: %q", got)
+	}
+}
+
+func TestCheckIfName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"abcdefghijklmno", "a", "lo", "eth0", "eth0.100", "...", "a@b", "-", "ü", "\"", "\\", "日本語"} {
+		if err := netconf.CheckIfName(name); err != nil {
+			t.Errorf("%q is a link name: %v", name, err)
+		}
+	}
+	for name, word := range map[string]string{
+		"": "missing", "abcdefghijklmnop": "at most 15", "日本語日本語": "at most 15",
+		".": "not a link name", "..": "not a link name",
+		"a/b": `'/'`, "/": `'/'`, "a:b": `':'`, "a b": `' '`, " ": `' '`, "a\tb": `'\t'`, "a\n": `'\n'`, "\x00": `'\x00'`,
+		"a\x7f": `'\x7f'`, "%d": `'%'`, "eth%d": `'%'`, "net%": `'%'`, "100%": `'%'`, "caf\u00e0": "invalid character",
+		"a\u00a0b": "invalid character", "a\u2003b": "invalid character", "a\xff": "not UTF-8",
+	} {
+		err := netconf.CheckIfName(name)
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: error %v, expected %q in it", name, err, word)
+		}
+	}
+}
