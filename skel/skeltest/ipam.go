@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 //go:embed ipam.sh
@@ -48,7 +50,7 @@ func (i *IPAM) Answer(document string) { i.write("answer", document, 0o644) }
 // Fail makes a verb print an error document with code 101 and exit with 1, after its work, until Heal.
 func (i *IPAM) Fail(verb string) { i.write("fail."+verb, "", 0o644) }
 
-// Hang makes a verb wait for ten minutes before its work, until Heal.
+// Hang makes a verb wait before its work, until Heal.
 func (i *IPAM) Hang(verb string) { i.write("hang."+verb, "", 0o644) }
 
 // Heal takes all of Fail and Hang back.
@@ -94,4 +96,29 @@ func (i *IPAM) Calls() []string {
 		i.t.Fatal(err)
 	}
 	return strings.Fields(string(data))
+}
+
+// Hanging waits until a call hangs, as Hang made it, and returns its process id. The test fails
+// after ten seconds.
+func (i *IPAM) Hanging() (pid int) {
+	i.t.Helper()
+	Eventually(i.t, "a call of test-ipam hangs", func() bool {
+		data, err := os.ReadFile(filepath.Join(i.dir, "pid"))
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// Eventually waits until a condition holds, looking every 5 ms; the test fails when it does not within
+// ten seconds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within ten seconds: %s", what)
+		}
+	}
 }

@@ -2,7 +2,7 @@
 # test-ipam: an IPAM plugin for tests, see IPAM in ipam.go. Its folder holds:
 #   answer         what ADD prints; @N@ is the reservation's number
 #   reserved/N     a reservation, content "CONTAINERID IFNAME"
-#   fail.VERB, hang.VERB, calls
+#   fail.VERB, hang.VERB, calls, pid (of the one that hangs)
 set -u
 dir=$(dirname "$0")
 config=$(cat)
@@ -16,7 +16,10 @@ finish() {
 }
 case $config in *'"test-ipam"'*) ;; *) error 6 "test-ipam: this configuration does not name it" ;; esac
 echo "$CNI_COMMAND" >> "$dir/calls"
-[ ! -e "$dir/hang.$CNI_COMMAND" ] || sleep 600
+if [ -e "$dir/hang.$CNI_COMMAND" ]; then
+	echo $$ > "$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
+	while [ -e "$dir/hang.$CNI_COMMAND" ]; do sleep 0.05; done
+fi
 case $CNI_COMMAND in
 GC | STATUS) finish ;;
 esac
