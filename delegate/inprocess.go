@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"runtime/debug"
+	"slices"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
@@ -82,7 +84,8 @@ func (p InProcess) do(ctx context.Context, req *netconf.Request) (out []byte, er
 	return b.Bytes(), nil
 }
 
-// clone copies a result so that nothing is shared.
+// clone copies a result so that nothing is shared. (The Copy methods of upstream's types share the
+// bytes of the addresses and a route's scope.)
 func clone(r *types100.Result) *types100.Result {
 	if r == nil {
 		return nil
@@ -92,10 +95,23 @@ func clone(r *types100.Result) *types100.Result {
 		c.Interfaces = append(c.Interfaces, i.Copy())
 	}
 	for _, ip := range r.IPs {
-		c.IPs = append(c.IPs, ip.Copy())
+		if ip = ip.Copy(); ip != nil {
+			ip.Address, ip.Gateway = cloneNet(ip.Address), slices.Clone(ip.Gateway)
+		}
+		c.IPs = append(c.IPs, ip)
 	}
 	for _, route := range r.Routes {
-		c.Routes = append(c.Routes, route.Copy())
+		if route = route.Copy(); route != nil {
+			route.Dst, route.GW = cloneNet(route.Dst), slices.Clone(route.GW)
+			if route.Scope != nil {
+				route.Scope = types100.Int(*route.Scope)
+			}
+		}
+		c.Routes = append(c.Routes, route)
 	}
 	return c
+}
+
+func cloneNet(n net.IPNet) net.IPNet {
+	return net.IPNet{IP: slices.Clone(n.IP), Mask: slices.Clone(n.Mask)}
 }

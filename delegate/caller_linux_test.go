@@ -1,0 +1,209 @@
+package delegate_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// alive is a program that says "ready" on the fifo "fake.alive", which it and its children keep open
+// until they die; words go behind it. Who reads the fifo to its end has seen all of them die.
+func alive(t *testing.T, words string) (dir string, fifo string) {
+	t.Helper()
+	dir = program(t, `exec 9> "$0.alive"; echo ready >&9; `+words)
+	fifo = filepath.Join(dir, "fake.alive")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, fifo
+}
+
+// whenReady opens the fifo, waits for the word, calls f and returns what came up to the end of the fifo.
+func whenReady(t *testing.T, fifo string, f func()) string {
+	t.Helper()
+	r, err := os.Open(fifo) // waits for the program
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	word := make([]byte, len("ready\n"))
+	if _, err := io.ReadFull(r, word); err != nil || string(word) != "ready\n" {
+		t.Fatalf("%q, %v: expected the program to be ready", word, err)
+	}
+	f()
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(rest)
+}
+
+// within fails the test, instead of letting it hang, when something that must end does not.
+func within(t *testing.T, what string, done <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s did not end", what)
+		return nil
+	}
+}
+
+// The context's end ends the program and its children, whatever they do, and the call does not wait for the
+// pipes that they hold.
+func TestContextEndsTheCall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, want string }{
+		"a child holds the pipes": {`sleep 1000; true`, ""},
+		"deaf to SIGTERM":         {`trap "" TERM; while :; do sleep 1000; done`, ""},
+		"a deaf child":            {`(trap "" TERM; while :; do sleep 1000; done) & wait`, ""},
+		"undoes its work": {`trap 'kill $!; echo undone >&9; echo "{\"code\":11,\"msg\":\"told to stop\"}"; exit 1' TERM; sleep 1000 9>&- & wait`,
+			"undone\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, fifo := alive(t, c.script)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := delegate.Exec{Stderr: io.Discard, Grace: 200 * time.Millisecond}.Call(ctx, call(t, netconf.Add, plain, dir))
+				done <- err
+			}()
+			word := errors.New("signal: terminated")
+			rest := whenReady(t, fifo, func() { cancel(word) })
+			if rest != c.want {
+				t.Errorf("the program wrote %q: expected %q", rest, c.want)
+			}
+			err := within(t, "the call", done)
+			wants(t, err, 11, `delegate "fake" ADD`, "signal: terminated")
+			if c.want != "" {
+				wants(t, err, 11, "told to stop")
+			}
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, word) {
+				t.Errorf("%v: neither the context's error nor its cause may be lost", err)
+			}
+		})
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := quiet().Call(ctx, call(t, netconf.Del, plain, program(t, "sleep 1000")))
+	wants(t, err, 11, "deadline exceeded")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// A plugin may leave a child behind (a daemon that it starts), which holds its streams: the answer is there
+// when the plugin has ended.
+func TestChildThatOutlivesTheProgram(t *testing.T) {
+	t.Parallel()
+	dir, fifo := alive(t, `echo $$ >&9; sleep 1000 & echo '{}'; echo words >&2`)
+	done := make(chan error, 1)
+	var log bytes.Buffer
+	go func() {
+		_, err := delegate.Exec{Stderr: &log}.Call(t.Context(), call(t, netconf.Add, plain, dir))
+		done <- err
+	}()
+	rest := whenReady(t, fifo, func() {
+		if err := within(t, "the call", done); err != nil {
+			t.Error(err)
+		}
+		group := strings.TrimSpace(readLine(t, fifo))
+		if out, err := exec.Command("/bin/sh", "-c", "kill -9 -"+group).CombinedOutput(); err != nil {
+			t.Errorf("the child is gone with the program: %s", out)
+		}
+	})
+	if rest != "" || log.String() != "words\n" {
+		t.Errorf("fifo %q, stderr %q", rest, &log)
+	}
+}
+
+// readLine reads one line of a fifo that somebody has open.
+func readLine(t *testing.T, fifo string) string {
+	t.Helper()
+	f, err := os.Open(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	line := make([]byte, 20)
+	n, err := f.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line[:n])
+}
+
+// caller is a process that calls a plugin and never comes to the answer. Its other threads end all the
+// time, which must not be taken for its own end.
+func caller(dir string) {
+	for range 4 {
+		go func() {
+			for range 100 {
+				done := make(chan struct{})
+				go func() {
+					runtime.LockOSThread() // the thread ends with the goroutine
+					close(done)
+				}()
+				<-done
+			}
+		}()
+	}
+	req, err := netconf.ParseNetwork([]byte(plain))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_, err = delegate.Exec{}.Call(context.Background(), &netconf.Request{Command: netconf.Add, ContainerID: "c1", IfName: "eth0",
+		Path: []string{dir}, Environ: os.Environ(), Network: req, Config: req.Bytes()})
+	fmt.Fprintln(os.Stderr, "the call ended:", err)
+	os.Exit(1)
+}
+
+// A killed plugin's delegate must not live on and take an address that nobody releases (case C-CONC-02).
+func TestF11DelegateDiesWithItsCaller(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			dir, fifo := alive(t, `trap "" TERM; while :; do sleep 1000 9>&-; done`)
+			self := exec.Command("/proc/self/exe")
+			self.Env = append(os.Environ(), callerDir+"="+dir)
+			self.Stderr = os.Stderr
+			if err := self.Start(); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- self.Wait() }()
+			ended := make(chan error, 1)
+			go func() {
+				whenReady(t, fifo, func() {
+					if err := self.Process.Signal(signal); err != nil {
+						t.Error(err)
+					}
+				})
+				ended <- nil
+			}()
+			_ = within(t, "the caller", done) // that a signal ended it is what was wanted
+			_ = within(t, "the delegate", ended)
+		})
+	}
+}

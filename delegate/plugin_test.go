@@ -1,0 +1,218 @@
+package delegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// A failed ADD is followed by the DEL of the same delegate, even when the context has ended; but a
+// plugin that is not there, or that found its part there already, gets none.
+func TestFailedAddIsFollowedByDel(t *testing.T) {
+	t.Parallel()
+	wrong := errors.New("wrong")
+	for _, c := range []struct {
+		name     string
+		add, del error
+		end      bool // the context ends during ADD
+		verbs    string
+		code     uint
+		words    string
+	}{
+		{"success", nil, nil, false, "[ADD]", 0, ""},
+		{"failure", netconf.Errorf(101, "full"), nil, false, "[ADD DEL]", 101, "full"},
+		{"both fail", netconf.Errorf(101, "full"), netconf.Errorf(100, "stuck"), false, "[ADD DEL]", 101, `full; then: delegate "fake" DEL, network "net": stuck`},
+		{"the context ended", wrong, nil, true, "[ADD DEL]", 999, "wrong"},
+		{"exists already", netconf.Errorf(0, "eth0: %w", netconf.ErrExists), wrong, false, "[ADD]", 100, "eth0: exists already"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p := &plugin{answer: func(ctx context.Context, req *netconf.Request) error {
+				if c.end && req.Command == netconf.Add {
+					cancel()
+				}
+				if req.Command == netconf.Del {
+					if _, limited := ctx.Deadline(); ctx.Err() != nil || !limited {
+						t.Errorf("the DEL has no time of its own: %v", ctx.Err())
+					}
+					return c.del
+				}
+				return c.add
+			}}
+			result, err := delegate.Add(ctx, delegate.InProcess{Do: p.do}, call(t, netconf.Add, plain))
+			if p.calls() != c.verbs {
+				t.Errorf("verbs %s: expected %s", p.calls(), c.verbs)
+			}
+			if c.code == 0 {
+				if err != nil || result == nil {
+					t.Errorf("result %v, error %v", result, err)
+				}
+				return
+			}
+			wants(t, err, c.code, c.words)
+			if errors.Is(err, netconf.ErrExists) != (c.code == 100) {
+				t.Errorf("%v: what the DEL said must not be taken for what the ADD said", err)
+			}
+			var coded *types.Error
+			if !errors.As(err, &coded) || !strings.Contains(coded.Msg, c.words) {
+				t.Errorf("%+v: expected %q under another skel too", coded, c.words)
+			}
+		})
+	}
+}
+
+func TestFailedAddOfAProgram(t *testing.T) {
+	t.Parallel()
+	dir := program(t, `echo $CNI_COMMAND >> "$0.verbs"; cat > "$0.stdin.$CNI_COMMAND"; echo '{"code":101,"msg":"full"}'; exit 1`)
+	_, err := delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, dir))
+	wants(t, err, 101, "full", "DEL")
+	file := filepath.Join(dir, "fake")
+	if verbs := read(t, file+".verbs"); verbs != "ADD\nDEL\n" {
+		t.Errorf("verbs %q", verbs)
+	}
+	if read(t, file+".stdin.DEL") != plain {
+		t.Error("the DEL had another configuration")
+	}
+	_, err = delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, t.TempDir()))
+	if wants(t, err, 5); strings.Contains(err.Error(), "DEL") {
+		t.Errorf("DEL of a plugin that is not there: %v", err)
+	}
+}
+
+// A Go value is held to what a program is held to, and shares nothing with its caller.
+func TestInProcess(t *testing.T) {
+	t.Parallel()
+	address := net.IPNet{IP: net.IPv4(10, 0, 0, 3), Mask: net.CIDRMask(24, 32)}
+	for _, c := range []struct {
+		name, version string
+		do            answer
+		code          uint
+		words         []string
+	}{
+		{"a result", "1.1.0", func(_ context.Context, req *netconf.Request) error { req.AddIP(-1, address, nil); return nil }, 0, nil},
+		{"a panic", "1.1.0", func(context.Context, *netconf.Request) error { panic("ouch") }, 999, []string{"panic: ouch"}},
+		{"code 3", "1.1.0", func(context.Context, *netconf.Request) error { return netconf.Errorf(3, "gone") }, 11, []string{"gone"}},
+		{"a plain error", "1.1.0", func(context.Context, *netconf.Request) error { return errors.New("oh") }, 999, []string{"oh"}},
+		{"upstream's error", "1.1.0", func(context.Context, *netconf.Request) error { return types.NewError(11, "later", "why") }, 11, []string{"later", "why"}},
+		{"a result without an address", "1.1.0", func(_ context.Context, req *netconf.Request) error { req.AddIP(-1, net.IPNet{}, nil); return nil }, 999, []string{"ips[0].address"}},
+		{"a result that 0.2.0 cannot say", "0.2.0", func(context.Context, *netconf.Request) error { return nil }, 7, []string{"0.2.0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			req := call(t, netconf.Add, patch(t, plain, "cniVersion", `"`+c.version+`"`))
+			result, err := delegate.InProcess{Do: c.do}.Call(t.Context(), req)
+			if c.code != 0 {
+				wants(t, err, c.code, append(c.words, `delegate "fake" ADD, network "net"`)...)
+				return
+			}
+			if err != nil || len(result.IPs) != 1 || result.IPs[0].Address.String() != "10.0.0.3/24" {
+				t.Fatalf("result %v, error %v", result, err)
+			}
+			if result.IPs[0].Address.IP[15] = 9; address.IP[15] != 3 || len(req.Result.IPs) != 0 {
+				t.Error("the result is shared")
+			}
+		})
+	}
+}
+
+func TestInProcessGetsItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	config := patch(t, plain, "prevResult", `{"cniVersion":"1.1.0","ips":[{"address":"10.0.0.3/24"}],"routes":[{"dst":"0.0.0.0/0"}]}`)
+	req := call(t, netconf.Check, config, "/opt")
+	_, err := delegate.InProcess{Type: "named", Do: func(_ context.Context, own *netconf.Request) error {
+		if own.Command != netconf.Check || own.IfName != "eth0" || own.Args["A"] != "b=c" || string(own.Config) != config || own.State != nil {
+			t.Errorf("request %+v", own)
+		}
+		own.Args["A"], own.Config[0], own.Prev.IPs[0].Address.IP[15], own.Prev.Routes = "x", 'x', 9, nil
+		own.Reject(errors.New("mine"))
+		own.AddInterface(&types100.Interface{Name: "x"})
+		return errors.New("oh")
+	}}.Call(t.Context(), req)
+	wants(t, err, 999, `delegate "named" CHECK`)
+	if req.Args["A"] != "b=c" || string(req.Config) != config || req.Prev.IPs[0].Address.String() != "10.0.0.3/24" ||
+		len(req.Prev.Routes) != 1 || req.Rejected() != nil || len(req.Result.Interfaces) != 0 {
+		t.Errorf("the caller's request was changed: %+v", req)
+	}
+}
+
+// A request that a daemon makes by hand has no Warn.
+func TestPanicWithoutALog(t *testing.T) {
+	t.Parallel()
+	stack := ""
+	for _, warn := range []func(string, ...any){nil, func(_ string, args ...any) { stack = fmt.Sprint(args...) }} {
+		req := call(t, netconf.Del, plain)
+		req.Warn = warn
+		_, err := delegate.InProcess{Do: func(context.Context, *netconf.Request) error { panic("ouch") }}.Call(t.Context(), req)
+		wants(t, err, 999, "ouch")
+	}
+	if !strings.Contains(stack, "plugin_test.go") {
+		t.Errorf("no stack in the log: %q", stack)
+	}
+}
+
+// A number above 2^53, the order of the keys and white space survive; libcni's way loses them.
+func TestWithPrev(t *testing.T) {
+	t.Parallel()
+	const config = "{\"cniVersion\":\"%s\",\"name\":\"net\",\"type\":\"fake\",\n\t\"n\":9007199254740993, \"e\": 1E21%s}"
+	prev := &types100.Result{
+		Interfaces: []*types100.Interface{{Name: "eth0", Sandbox: "/n", Mtu: 1400}},
+		IPs:        []*types100.IPConfig{{Interface: types100.Int(0), Address: net.IPNet{IP: net.IPv4(10, 0, 0, 3), Mask: net.CIDRMask(24, 32)}}},
+	}
+	for _, c := range []struct {
+		version string
+		command netconf.Command
+		prev    *types100.Result
+		was     string // what the configuration has
+		want    string // what it then has; "same": the same
+	}{
+		{"1.1.0", netconf.Add, prev, "", `,"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","mtu":1400,"sandbox":"/n"}],"ips":[{"interface":0,"address":"10.0.0.3/24"}]}`},
+		{"0.4.0", netconf.Del, prev, "", `,"prevResult":{"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"version":"4","interface":0,"address":"10.0.0.3/24"}]}`},
+		{"1.1.0", netconf.Add, nil, `,"prevResult":{"cniVersion":"1.1.0"}`, ""},
+		{"1.1.0", netconf.Add, nil, "", "same"},
+		{"0.2.0", netconf.Add, prev, "", "same"},
+		{"1.1.0", netconf.Status, prev, "", "same"},
+	} {
+		t.Run(fmt.Sprint(c.version, c.command, c.prev != nil, c.was), func(t *testing.T) {
+			t.Parallel()
+			before := fmt.Sprintf(config, c.version, c.was)
+			req := call(t, c.command, before)
+			req.Prev = c.prev
+			d, err := delegate.WithPrev(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.want == "same" {
+				c.want = c.was
+			}
+			if want := fmt.Sprintf(config, c.version, c.want); squeeze(string(d.Config)) != squeeze(want) || string(d.Network.Bytes()) != string(d.Config) {
+				t.Errorf("got  %s\nwant %s", d.Config, want)
+			}
+			if !strings.Contains(string(d.Config), "\n\t\"n\":9007199254740993, \"e\": 1E21") || string(req.Config) != before {
+				t.Errorf("other bytes have changed: %s", d.Config)
+			}
+		})
+	}
+}
+
+func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
+
+func TestCheckType(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{"macvlan": true, "host-local": true, "a.b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a\x00": false} {
+		if err := delegate.CheckType(name); (err == nil) != ok || err != nil && netconf.Code(err) != 7 {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
