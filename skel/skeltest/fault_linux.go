@@ -75,31 +75,34 @@ func harmed(t *testing.T, p Plugin, call Call, harm Harm, n int) (a Answer, hit 
 // is made there.
 func Walk(t *testing.T, p Plugin, call Call, ns *NS, also func() []string) (operations int) {
 	t.Helper()
-	look := func() Snapshot {
+	operations, err := walk(t, p, call, func() Snapshot {
 		s := append(ns.Snapshot(), HostSnapshot(t)...)
 		if also != nil {
 			s = append(s, also()...)
 		}
 		return s
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return operations
+}
+
+func walk(t *testing.T, p Plugin, call Call, look func() Snapshot) (operations int, err error) {
+	t.Helper()
 	add, del := call.With(netconf.Add), call.With(netconf.Del)
 	add.Run(t.Context(), t, p).OK(t)
 	del.Run(t.Context(), t, p).OK(t)
 	before := look()
-	same := func(when string) {
-		t.Helper()
-		if diff := before.Diff(look()); diff != "" {
-			t.Fatalf("%s: not as before:\n%s", when, diff)
-		}
-	}
 	for _, harm := range []Harm{Fail, Panic, Cancel} {
 		for n := 1; ; n++ {
 			a, hit := harmed(t, p, add, harm, n)
-			when := fmt.Sprintf("%v of ADD before operation %d, %q (exit status %d, %s)", harm, n, hit, a.Exit, a.Err.Msg)
 			if a.Exit == 0 {
 				del.WithPrev(a).Run(t.Context(), t, p).OK(t)
 			}
-			same(when)
+			if diff := before.Diff(look()); diff != "" {
+				return n, fmt.Errorf("%v of ADD before operation %d, %q (exit status %d, %s): not as before:\n%s", harm, n, hit, a.Exit, a.Err.Msg, diff)
+			}
 			if hit == "" {
 				operations = n - 1
 				break
@@ -109,11 +112,13 @@ func Walk(t *testing.T, p Plugin, call Call, ns *NS, also func() []string) (oper
 			a := add.Run(t.Context(), t, p).OK(t)
 			d, hit := harmed(t, p, del.WithPrev(a), harm, n)
 			del.Run(t.Context(), t, p).OK(t)
-			same(fmt.Sprintf("%v of DEL before operation %d, %q (exit status %d, %s), and DEL again", harm, n, hit, d.Exit, d.Err.Msg))
+			if diff := before.Diff(look()); diff != "" {
+				return n, fmt.Errorf("%v of DEL before operation %d, %q (exit status %d, %s), and DEL again: not as before:\n%s", harm, n, hit, d.Exit, d.Err.Msg, diff)
+			}
 			if hit == "" {
 				break
 			}
 		}
 	}
-	return operations
+	return operations, nil
 }

@@ -25,7 +25,7 @@ var snapshotCommands = [][]string{
 }
 
 // volatile is what two looks at an unchanged namespace may differ in.
-var volatile = regexp.MustCompile(`\b(tentative|(valid_lft|preferred_lft|expires) \S+|state (UP|DOWN|LOWERLAYERDOWN|UNKNOWN)|NO-CARRIER,?|,?LOWER_UP|numtxqueues.*)`)
+var volatile = regexp.MustCompile(`\b(tentative|(valid_lft|preferred_lft|expires) \S+|state (UP|DOWN|LOWERLAYERDOWN|UNKNOWN)|NO-CARRIER,?|,?LOWER_UP|\w+_timer +\S+|topology_change(_detected)? \S+)`)
 
 // Snapshot takes a snapshot of the namespace.
 func (n *NS) Snapshot() Snapshot {

@@ -1,0 +1,177 @@
+package skeltest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+// The harness works in namespaces of its own, and they are empty.
+func TestMainIsolates(t *testing.T) {
+	NeedRoot(t)
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", os.Getppid())); err != nil || first == own {
+		t.Errorf("the tests are in the namespace of the process that started them: %v", err)
+	}
+	if links := Host(t, "ip", "-br", "link"); strings.Count(links, "\n") != 1 || !strings.HasPrefix(links, "lo ") {
+		t.Errorf("the tests' host has the links %s", links)
+	}
+	ns := NewNS(t)
+	for _, dir := range []string{"/run/cnikit", "/var/lib/cni"} {
+		if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+			t.Errorf("%s: %v, %v", dir, files, err)
+		}
+	}
+	ns.Ping("127.0.0.1")
+	ns.Remove()
+	if _, err := os.Stat(ns.Path); !os.IsNotExist(err) {
+		t.Errorf("a removed namespace is still there: %v", err)
+	}
+}
+
+// A snapshot sees each kind of thing that an attachment can leave, says which, and forgets it when it is gone.
+func TestSnapshotSees(t *testing.T) {
+	ns := NewNS(t)
+	ns.Run("ip", "link", "add", "a0", "type", "veth", "peer", "name", "b0")
+	ns.Run("ip", "link", "set", "a0", "up")
+	ns.Run("ip", "link", "set", "b0", "up")
+	before := ns.Snapshot()
+	if diff := before.Diff(ns.Snapshot()); diff != "" {
+		t.Fatalf("two snapshots of the same differ:\n%s", diff)
+	}
+	for _, change := range []struct{ do, undo, seen string }{
+		{"ip link add br0 type bridge", "ip link del br0", "+ link: "},
+		{"ip link set a0 alias x", "ip link set a0 alias ", "alias x"},
+		{"ip link set a0 mtu 1400", "ip link set a0 mtu 1500", "mtu 1400"},
+		{"ip link set b0 down", "ip link set b0 up", "- link: "},
+		{"ip address add 10.0.0.1/24 dev a0", "ip address del 10.0.0.1/24 dev a0", "+ address: "},
+		{"ip route add blackhole 10.9.0.0/24 table 77", "ip route del blackhole 10.9.0.0/24 table 77", "table 77"},
+		{"ip -6 route add blackhole fd09::/64", "ip -6 route del blackhole fd09::/64", "+ route: blackhole fd09::/64"},
+		{"ip rule add from 10.0.0.1 table 77", "ip rule del from 10.0.0.1 table 77", "+ rule: "},
+		{"ip neighbour add 10.0.0.9 lladdr 02:00:00:00:00:01 dev a0", "ip neighbour del 10.0.0.9 dev a0", "+ neighbour: 10.0.0.9"},
+		{"nft add table inet x", "nft delete table inet x", "+ nft: table inet x"},
+	} {
+		do, undo := strings.Split(change.do, " "), strings.Split(change.undo, " ")
+		ns.Run(do[0], do[1:]...)
+		if diff := before.Diff(ns.Snapshot()); !strings.Contains(diff, change.seen) {
+			t.Errorf("%s: the difference does not tell of %q:\n%s", change.do, change.seen, diff)
+		}
+		ns.Run(undo[0], undo[1:]...)
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("%s: not forgotten:\n%s", change.undo, diff)
+		}
+	}
+}
+
+// leaky makes two files and forgets one of them in one situation.
+type leaky struct {
+	dir  string
+	when func(req *netconf.Request, op string) bool
+}
+
+func (l leaky) Add(ctx context.Context, req *netconf.Request) error {
+	for _, name := range []string{"one", "two"} {
+		if err := netconf.Before(ctx, "write "+name); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(l.dir, name), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	req.AddInterface(&types100.Interface{Name: req.IfName, Sandbox: req.Netns})
+	return nil
+}
+
+func (leaky) Check(context.Context, *netconf.Request) error { return nil }
+
+func (l leaky) Del(ctx context.Context, req *netconf.Request) error {
+	for _, name := range []string{"one", "two"} {
+		if l.when(req, name) {
+			continue
+		}
+		if err := netconf.Before(ctx, "remove "+name); err != nil {
+			return err
+		}
+		if err := os.Remove(filepath.Join(l.dir, name)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestWalkFindsWhatIsLeft(t *testing.T) {
+	tests := []struct {
+		name, found string
+		when        func(req *netconf.Request, op string) bool
+	}{
+		{"nothing is left", "", func(*netconf.Request, string) bool { return false }},
+		{"a rollback forgets what was made first", `Fail of ADD before operation 2, "write two"`, func(req *netconf.Request, op string) bool {
+			return len(req.Result.Interfaces) == 0 && req.Prev == nil && op == "one" && !strings.HasSuffix(req.ContainerID, "again")
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir, unharmed := t.TempDir(), 0
+			p := skel.Plugin[struct{}]{Name: "leaky", RunDir: t.TempDir(), Steps: func(req *netconf.Request, _ *struct{}) skel.Steps {
+				return skel.Steps{leaky{dir, func(req *netconf.Request, op string) bool {
+					unharmed++
+					return unharmed > 2 && test.when(req, op) // the first DEL, which Walk begins with, is honest
+				}}}
+			}}
+			call := Call{ContainerID: "c", Netns: "/proc/self/ns/net", IfName: "eth0", Env: []string{"CNI_NETNS_OVERRIDE=1"},
+				Config: `{"cniVersion":"1.1.0","name":"net","type":"leaky"}`}
+			operations, err := walk(t, p, call, func() Snapshot {
+				files, err := filepath.Glob(filepath.Join(dir, "*"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return files
+			})
+			switch {
+			case test.found == "" && (err != nil || operations != 2):
+				t.Errorf("%d operations, %v", operations, err)
+			case test.found != "" && (err == nil || !strings.Contains(err.Error(), test.found)):
+				t.Errorf("found %v, expected %s", err, test.found)
+			}
+		})
+	}
+}
+
+func TestIPAMKeepsAndFails(t *testing.T) {
+	ipam := NewIPAM(t)
+	run := func(verb netconf.Command, id string) Answer {
+		c := Call{Command: verb, ContainerID: id, Netns: "/x", IfName: "eth0", Config: `{"cniVersion":"1.0.0","name":"n","ipam":{"type":"test-ipam"}}`}
+		return c.Run(t.Context(), t, Binary(filepath.Join(ipam.Path[0], "test-ipam")))
+	}
+	if a := run(netconf.Add, "a").OK(t); a.Result.IPs[0].Address.String() != "10.1.0.2/24" {
+		t.Errorf("result %s", a.Stdout)
+	}
+	if a := run(netconf.Add, "b").OK(t); a.Result.IPs[1].Address.String() != "fd00:1::3/64" {
+		t.Errorf("result %s", a.Stdout)
+	}
+	run(netconf.Add, "a").Fails(t, 100)
+	run(netconf.Check, "a").OK(t)
+	run(netconf.Del, "a").OK(t)
+	run(netconf.Del, "a").OK(t)
+	run(netconf.Check, "a").Fails(t, 102)
+	ipam.Fail("ADD")
+	run(netconf.Add, "c").Fails(t, 101)
+	ipam.Heal()
+	if got := ipam.Reserved(); !slices.Equal(got, []string{"2 c eth0", "3 b eth0"}) {
+		t.Errorf("reserved: %q", got)
+	}
+}
