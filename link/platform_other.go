@@ -1,0 +1,16 @@
+//go:build !linux
+
+package link
+
+import "github.com/vishvananda/netlink"
+
+const (
+	familyV4 = 2
+	familyV6 = 10
+)
+
+func setIsolated(*NS, netlink.Link) error { return ErrNotSupported }
+
+func portFlags(*NS, netlink.Link) (hairpin, isolated bool, err error) {
+	return false, false, ErrNotSupported
+}
