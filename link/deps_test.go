@@ -1,0 +1,13 @@
+package link_test
+
+import (
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/deptest"
+)
+
+func TestImports(t *testing.T) {
+	deptest.Room(t, ".", "netconf",
+		"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl", "github.com/vishvananda/netns", "golang.org/x/sys/unix",
+		"github.com/containernetworking/plugins/pkg/ns") // so that authors can hand over an ns.NetNS
+}
