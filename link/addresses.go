@@ -1,0 +1,121 @@
+package link
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Addresses puts what IPAM answered on the attachment's interface and sets it up: the step that follows the
+// IPAM step. The zero value is what most plugins want.
+//
+// It takes the addresses of the result that have no interface yet, or this one, and the routes that
+// go out of it (see [Addresses.Plan]). Without an address it sets the link up and no more: a layer-2
+// attachment. In a chained plugin, whose interface is in the prevResult, it adds what is in
+// Result to what is there; what is in the prevResult is the other plugin's, and stays.
+//
+// A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is.
+//
+// Where an IPv6 address comes, and only there, it writes these sysctls, on the link itself and on no
+// other, before the link is up:
+//
+//	disable_ipv6=0              a runtime's default may be 1
+//	keep_addr_on_down=1         else IPv6 addresses vanish when the link goes down for a moment
+//	accept_dad=0                without duplicate address detection: covers the link-local address too
+//	router_solicitation_delay=0 with it: the kernel delays the detection by up to that second
+//	accept_ra_defrtr=0          where an IPv6 default route comes: it is the one in use, not one that a
+//	                            neighbour advertises. Else router advertisements are the container's own affair.
+//
+// When the addresses are usable they are announced (gratuitous ARP, unsolicited neighbour advertisement), so that
+// a switch, and a neighbour who knew an address by another MAC, learn it; if that fails it is a
+// warning.
+type Addresses struct {
+	// Interface is the name of the interface in the container. Default: CNI_IFNAME.
+	Interface string
+
+	// DAD is what is done about duplicate address detection for IPv6. Default: DADAuto.
+	DAD DADMode
+
+	// PointToPoint makes the gateway the only neighbour: the addresses have no connected route; instead
+	// there is one to the gateway, out of the link, and one to the subnet by way of the gateway, both
+	// with the address as their source. Each address needs a gateway then.
+	PointToPoint bool
+
+	// DefaultMetric is for a container that has a default route out of another link already, of
+	// the same family and in the same table. 0 (default) makes a second one an error with code 7 that
+	// names the other link, for it would take the traffic over, or share it. Another number is the
+	// metric that ours gets then, unless IPAM gave it one; it must be higher than the other's, 1024 for
+	// IPv6 by default, or it is the same error.
+	DefaultMetric int
+}
+
+// DADMode says what is done about duplicate address detection, which keeps an IPv6 address unusable for one
+// to two seconds (RFC 4862, section 5.4). IPv4 has none.
+type DADMode string
+
+// The modes of duplicate address detection.
+const (
+	// DADAuto is DADOff on a veth or netkit, whose addresses an allocator owns, else DADOwn.
+	DADAuto DADMode = ""
+	// DADOff does without: addresses are usable at once, the link-local one too.
+	DADOff DADMode = "off"
+	// DADOwn waits until the kernel has found our addresses to be ours alone, at most 5 s; a duplicate is
+	// an error that names it. A link without carrier is waited for 2 s: without one the kernel
+	// does not ask, so that the address stays tentative, with a warning, until the carrier comes.
+	DADOwn DADMode = "own"
+)
+
+// UnmarshalText reads "auto", "off", "own" or nothing, which is auto.
+func (m *DADMode) UnmarshalText(text []byte) error {
+	switch mode := DADMode(text); mode {
+	case DADAuto, DADOff, DADOwn:
+		*m = mode
+	case "auto":
+		*m = DADAuto
+	default:
+		return fmt.Errorf("unknown mode %q: expected auto, off or own", mode)
+	}
+	return nil
+}
+
+// Name is "addresses".
+func (a Addresses) Name() string { return "addresses" }
+
+// AddressPlan is what is to be on one link: the core of [Addresses], which knows no call. Its methods
+// take the namespace that the link is in and the link's name. A daemon repairs with Ensure.
+type AddressPlan struct {
+	Addresses     []netip.Prefix // each with its host part
+	Routes        []Route        // in the order in which they are made
+	DAD           DADMode        // default: by the kind of the link
+	NoPrefixRoute bool           // the addresses bring no connected route with them
+	DefaultMetric int            // as in Addresses; Create and Ensure write it into Routes where they choose it
+
+	// Warn is told what is wrong but no reason to fail, as netconf.Request.Warn. Default: nobody.
+	Warn func(msg string, args ...any) `json:"-"`
+}
+
+func (p *AddressPlan) warn(msg string, args ...any) {
+	if p.Warn != nil {
+		p.Warn(msg, args...)
+	}
+}
+
+// has tells whether the plan has an address of IPv4, or of IPv6.
+func (p *AddressPlan) has(v4 bool) bool {
+	for _, a := range p.Addresses {
+		if a.Addr().Is4() == v4 {
+			return true
+		}
+	}
+	return false
+}
+
+// noDAD decides DADAuto by the kind of the link, as netlink names it.
+func (p *AddressPlan) noDAD(kind string) bool {
+	switch p.DAD {
+	case DADOff:
+		return true
+	case DADOwn:
+		return false
+	}
+	return kind == "veth" || kind == "netkit"
+}

@@ -1,0 +1,25 @@
+//go:build !linux
+
+package link
+
+import "context"
+
+// Create answers ErrNotSupported.
+func (p *AddressPlan) Create(_ context.Context, _ *NS, name string) error { return noAddresses(name) }
+
+// Ensure answers ErrNotSupported.
+func (p *AddressPlan) Ensure(_ context.Context, _ *NS, name string) error { return noAddresses(name) }
+
+// Verify answers ErrNotSupported.
+func (p *AddressPlan) Verify(_ context.Context, _ *NS, name string) error { return noAddresses(name) }
+
+// Delete answers ErrNotSupported.
+func (p *AddressPlan) Delete(_ context.Context, _ *NS, name string) error { return noAddresses(name) }
+
+func (p *AddressPlan) absent(_ *NS, name string) error { return noAddresses(name) }
+
+func aliasOf(_ *NS, name string) (string, error) { return "", noAddresses(name) }
+
+func noAddresses(name string) error {
+	return &Error{Op: "addresses of", Name: name, Err: ErrNotSupported}
+}

@@ -1,0 +1,173 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/cnikit/cnikit/netconf"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+)
+
+// stateKey is what a chained plugin's addresses are kept under in req.State.
+const stateKey = "link.addresses."
+
+func (a Addresses) name(req *netconf.Request) string {
+	if a.Interface != "" {
+		return a.Interface
+	}
+	return req.IfName
+}
+
+// Add puts the addresses and routes of req.Result on the interface and sets it up. It writes the
+// interface into those addresses, and into the routes what was decided about them: gateway, metric, scope. In
+// a chained plugin, whose interface is in req.Prev, the addresses move there, since Result has no
+// index for it. An address that is on the interface already is an error that Is netconf.ErrExists.
+func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
+	name := a.name(req)
+	index, chained := netconf.Attached(req.Result, name), false
+	if index < 0 {
+		index, chained = netconf.Attached(req.Prev, name), true
+	}
+	if index < 0 {
+		return &Error{Op: "add addresses to", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+			"no interface of this name with a sandbox is in the result: the step that makes the link comes first")}
+	}
+	plan, err := a.Plan(name, req.Result, req.Prev)
+	if err != nil {
+		return err
+	}
+	plan.Warn = req.Warn
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	if !chained {
+		err = plan.Create(ctx, n, name)
+	} else if err = plan.absent(n, name); err == nil {
+		if err = a.save(ctx, req, plan); err == nil {
+			err = plan.Ensure(ctx, n, name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range plan.Routes {
+		r.report()
+	}
+	assign(req, index, chained)
+	return nil
+}
+
+// assign gives the addresses that IPAM left without an interface theirs.
+func assign(req *netconf.Request, index int, chained bool) {
+	var others []*types100.IPConfig
+	for _, ip := range req.Result.IPs {
+		switch {
+		case ip.Interface != nil:
+			others = append(others, ip)
+			continue
+		case chained:
+			req.Prev.IPs = append(req.Prev.IPs, ip)
+		default:
+			others = append(others, ip)
+		}
+		own := index
+		ip.Interface = &own
+	}
+	req.Result.IPs = others
+}
+
+// Check compares the interface with req.Prev: it is up, and each address and route of it is there with
+// all its attributes. What is there besides is nobody's business.
+func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
+	name := a.name(req)
+	if netconf.Attached(req.Prev, name) < 0 {
+		return &Error{Op: "check addresses of", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+			"no interface of this name with a sandbox is in the prevResult")}
+	}
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	return a.made(name, req.Prev).Verify(ctx, n, name)
+}
+
+// Del takes the addresses and routes off the interface, if it is still there: those that a chained Add
+// kept in req.State; else, in a rollback, those of req.Result; else those of req.Prev. Without any of
+// these, or without a namespace, nothing is left to do: they go with the link. A link with
+// another attachment's label is left alone.
+func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
+	name := a.name(req)
+	plan, kept, err := a.load(req)
+	if err != nil {
+		return err
+	}
+	switch {
+	case kept:
+	case netconf.Attached(req.Result, name) >= 0:
+		plan = a.made(name, req.Result)
+	case netconf.Attached(req.Prev, name) >= 0:
+		plan = a.made(name, req.Prev)
+	default:
+		return nil
+	}
+	if req.Netns != "" {
+		if err := a.remove(ctx, req, plan, name); err != nil && !Gone(err) {
+			return err
+		}
+	}
+	if !kept {
+		return nil
+	}
+	if err := netconf.Before(ctx, "state forget "+stateKey+name); err != nil {
+		return err
+	}
+	return req.State.Forget(stateKey + name)
+}
+
+func (a Addresses) remove(ctx context.Context, req *netconf.Request, plan *AddressPlan, name string) error {
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	if alias, err := aliasOf(n, name); err != nil {
+		return err
+	} else if l, ok := parseAlias(alias); ok && a.Interface == "" && !l.of(OwnerOf(req)) {
+		return nil
+	}
+	plan.Warn = req.Warn
+	return plan.Delete(ctx, n, name)
+}
+
+// save keeps the plan of a chained plugin, before anything is done.
+func (a Addresses) save(ctx context.Context, req *netconf.Request, plan *AddressPlan) error {
+	if req.State == nil { // not under skel: Del goes by the prevResult
+		return nil
+	}
+	key := stateKey + a.name(req)
+	data, err := json.Marshal(plan)
+	if err == nil {
+		err = netconf.Before(ctx, "state save "+key)
+	}
+	if err == nil {
+		err = req.State.Save(key, data)
+	}
+	return err
+}
+
+// load reads what save kept; ok tells whether there was anything.
+func (a Addresses) load(req *netconf.Request) (plan *AddressPlan, ok bool, err error) {
+	if req.State == nil {
+		return nil, false, nil
+	}
+	key := stateKey + a.name(req)
+	data, err := req.State.Load(key)
+	if err != nil || data == nil {
+		return nil, false, err
+	}
+	plan = &AddressPlan{}
+	if err := json.Unmarshal(data, plan); err != nil {
+		return nil, false, netconf.Errorf(netconf.CodeBadStore, "state %q: %w", key, err)
+	}
+	return plan, true, nil
+}

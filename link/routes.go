@@ -1,0 +1,124 @@
+package link
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// Scopes of a route (rtnetlink(7)). IPv6 has none: the kernel ignores them there, and they only say
+// that there is no gateway.
+const (
+	ScopeGlobal = 0   // beyond a gateway
+	ScopeLink   = 253 // on the link itself
+	ScopeHost   = 254 // on this host
+)
+
+// TableMain is the routing table that is used where none is named.
+const TableMain = 254
+
+const metric6 = 1024 // what the kernel makes of metric 0 for IPv6 (IP6_RT_PRIO_USER)
+
+// Route is a route out of a link.
+type Route struct {
+	Dst     netip.Prefix // 0.0.0.0/0 or ::/0 is the default route
+	Gateway netip.Addr   // the zero value: none, the destination is on the link
+	Source  netip.Addr   // preferred source address; the zero value: the kernel's choice
+	Table   int          // 0 is TableMain
+	Metric  int          // the priority, lower is better; 0 is 0 for IPv4 and 1024 for IPv6
+	MTU     int          // bytes, of the path; 0 is the link's
+	AdvMSS  int          // bytes, the TCP segment size advertised; 0 is derived from the MTU
+	Scope   int          // ScopeGlobal, ScopeLink, ScopeHost
+	OnLink  bool         // the gateway is taken to be on the link, whatever the addresses say
+
+	from *types.Route // where the plan has it from; nil if it is implied by an address
+}
+
+// String writes the route as iproute2 does.
+func (r Route) String() string {
+	var b strings.Builder
+	if r.Dst.Bits() == 0 {
+		b.WriteString("default")
+		if r.Dst.Addr().Is6() {
+			b.WriteString(" ::/0")
+		}
+	} else {
+		b.WriteString(r.Dst.String())
+	}
+	if r.Gateway.IsValid() {
+		fmt.Fprintf(&b, " via %s", r.Gateway)
+	}
+	if r.OnLink {
+		b.WriteString(" onlink")
+	}
+	if r.Source.IsValid() {
+		fmt.Fprintf(&b, " src %s", r.Source)
+	}
+	for _, part := range []struct {
+		name        string
+		value, none int
+	}{{"table", r.table(), TableMain}, {"metric", r.Metric, 0}, {"mtu", r.MTU, 0}, {"advmss", r.AdvMSS, 0}, {"scope", r.Scope, 0}} {
+		if part.value != part.none {
+			fmt.Fprintf(&b, " %s %d", part.name, part.value)
+		}
+	}
+	return b.String()
+}
+
+// isDefault tells whether the route goes everywhere.
+func (r Route) isDefault() bool { return r.Dst.Bits() == 0 }
+
+// table is the table with its default.
+func (r Route) table() int {
+	if r.Table == 0 {
+		return TableMain
+	}
+	return r.Table
+}
+
+// metric is the metric that the kernel gives the route.
+func (r Route) metric() int {
+	if r.Metric == 0 && r.Dst.Addr().Is6() {
+		return metric6
+	}
+	return r.Metric
+}
+
+// same tells whether two routes exclude each other: the kernel has room for one with the same
+// destination, metric and table, but for a set of next hops.
+func (r Route) same(o Route) bool {
+	return r.Dst == o.Dst && r.table() == o.table() && r.metric() == o.metric()
+}
+
+// report writes into the result what was decided about the route, so that what is reported is what the
+// kernel has.
+func (r Route) report() {
+	if r.from == nil {
+		return
+	}
+	r.from.Dst = ipNet(r.Dst)
+	r.from.GW = nil
+	if r.Gateway.IsValid() {
+		r.from.GW = r.Gateway.AsSlice()
+	}
+	if r.Metric != 0 {
+		r.from.Priority = r.Metric
+	}
+	if r.Scope != ScopeGlobal {
+		r.from.Scope = &r.Scope
+	}
+}
+
+// unscoped tells whether the route's scope was chosen by us, and not said by the result: another plugin
+// may have chosen another one.
+func (r Route) unscoped() bool { return r.from != nil && r.from.Scope == nil && !r.Gateway.IsValid() }
+
+// orNone is for messages.
+func orNone(a netip.Addr) string {
+	if !a.IsValid() {
+		return "none"
+	}
+	return a.String()
+}

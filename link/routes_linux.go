@@ -1,0 +1,239 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// kernelRoute is a route as the kernel has it, out of one link: a route with several next hops is
+// several of these.
+type kernelRoute struct {
+	Route
+	link     int
+	protocol int
+	raw      netlink.Route
+}
+
+// routesTo lists the unicast routes of a family, in all tables, out of all links, that keep accepts.
+func routesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, error) {
+	family := netlink.FAMILY_V6
+	if v4 {
+		family = netlink.FAMILY_V4
+	}
+	list, err := whole(func() ([]netlink.Route, error) {
+		return n.Handle().RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, &Error{Op: "route show", Err: err}
+	}
+	var out []kernelRoute
+	for _, raw := range list {
+		if raw.Type != unix.RTN_UNICAST {
+			continue
+		}
+		for _, r := range hops(raw, v4) {
+			if keep(r) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// hops takes a route of the kernel's apart.
+func hops(raw netlink.Route, v4 bool) []kernelRoute {
+	dst := netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	if v4 {
+		dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	}
+	if raw.Dst != nil {
+		dst, _ = prefixOf(*raw.Dst) // the kernel's own is right
+	}
+	r := kernelRoute{link: raw.LinkIndex, protocol: int(raw.Protocol), raw: raw, Route: Route{
+		Dst: dst, Table: raw.Table, Metric: raw.Priority, MTU: raw.MTU, AdvMSS: raw.AdvMSS, OnLink: raw.Flags&unix.RTNH_F_ONLINK != 0,
+	}}
+	if v4 {
+		r.Scope = int(raw.Scope)
+	}
+	r.Gateway, _ = addrOf(raw.Gw)
+	r.Source, _ = addrOf(raw.Src)
+	if len(raw.MultiPath) == 0 {
+		return []kernelRoute{r}
+	}
+	var out []kernelRoute
+	for _, hop := range raw.MultiPath {
+		r.link = hop.LinkIndex
+		r.Gateway, _ = addrOf(hop.Gw)
+		out = append(out, r)
+	}
+	return out
+}
+
+// request is the route as the kernel wants to have it.
+func (r Route) request(index int) *netlink.Route {
+	dst := ipNet(r.Dst)
+	req := &netlink.Route{LinkIndex: index, Dst: &dst, Table: r.table(), Priority: r.Metric, MTU: r.MTU, AdvMSS: r.AdvMSS,
+		Protocol: Protocol, Type: unix.RTN_UNICAST}
+	if r.Dst.Addr().Is4() {
+		req.Scope = netlink.Scope(r.Scope)
+	}
+	if r.Gateway.IsValid() {
+		req.Gw = r.Gateway.AsSlice()
+	}
+	if r.Source.IsValid() {
+		req.Src = r.Source.AsSlice()
+	}
+	if r.OnLink {
+		req.Flags = int(netlink.FLAG_ONLINK)
+	}
+	return req
+}
+
+// ensure adds the route unless it is there. It is only ever added (NLM_F_EXCL): anything else would put it in
+// front of another link's, or for IPv6 merge both into one multipath route.
+func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
+	name := l.Attrs().Name
+	add := func() error {
+		return change(ctx, fmt.Sprintf("route add %s dev %s", r, name), func() error {
+			return n.Handle().RouteAdd(r.request(l.Attrs().Index))
+		})
+	}
+	err := add()
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	there, err := routesTo(n, r.Dst.Addr().Is4(), func(k kernelRoute) bool { return k.same(r) })
+	if err != nil {
+		return err
+	}
+	var other *kernelRoute
+	for i, k := range there {
+		mine := k.link == l.Attrs().Index
+		switch {
+		case mine && r.difference(k) == "":
+			return nil // also the one that came with an address
+		case mine && k.protocol == Protocol && len(k.raw.MultiPath) == 0:
+			if err := k.remove(ctx, n, name); err != nil {
+				return err
+			}
+		case other == nil:
+			other = &there[i]
+		}
+	}
+	if other == nil {
+		return add()
+	}
+	return &Error{Op: fmt.Sprintf("route add %s dev", r), Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+		"there is %s dev %q already", other.Route, linkName(n, other.link))}
+}
+
+// remove deletes the route, by all that tells it from others.
+func (k kernelRoute) remove(ctx context.Context, n *NS, name string) error {
+	op := fmt.Sprintf("route del %s dev %s", k.Route, name)
+	err := change(ctx, op, func() error { return n.Handle().RouteDel(&k.raw) })
+	if Gone(err) {
+		return nil
+	}
+	return err
+}
+
+// deleteRoutes takes the plan's routes off the link, as far as they carry our protocol number.
+func (p *AddressPlan) deleteRoutes(ctx context.Context, n *NS, l netlink.Link) error {
+	var errs []error
+	for _, v4 := range []bool{true, false} {
+		if !p.routes(v4) {
+			continue
+		}
+		ours, err := routesTo(n, v4, func(k kernelRoute) bool {
+			return k.link == l.Attrs().Index && k.protocol == Protocol && len(k.raw.MultiPath) == 0 && p.names(k)
+		})
+		errs = append(errs, err)
+		for _, k := range ours {
+			errs = append(errs, k.remove(ctx, n, l.Attrs().Name))
+		}
+	}
+	return netconf.Join(errs...)
+}
+
+// names tells whether a route of the plan leads where the kernel's does.
+func (p *AddressPlan) names(k kernelRoute) bool {
+	for _, r := range p.Routes {
+		if r.Dst == k.Dst && r.table() == k.table() && r.Gateway == k.Gateway {
+			return true
+		}
+	}
+	return false
+}
+
+// routes tells whether the plan has any of the family.
+func (p *AddressPlan) routes(v4 bool) bool {
+	for _, r := range p.Routes {
+		if r.Dst.Addr().Is4() == v4 {
+			return true
+		}
+	}
+	return false
+}
+
+// defaults gives the plan's default routes their metric where another link has one, and refuses those
+// that would take its traffic.
+func (p *AddressPlan) defaults(n *NS, l netlink.Link) error {
+	for _, v4 := range []bool{true, false} {
+		ours := false
+		for _, r := range p.Routes {
+			ours = ours || r.isDefault() && r.Dst.Addr().Is4() == v4
+		}
+		if !ours {
+			continue
+		}
+		others, err := routesTo(n, v4, func(k kernelRoute) bool { return k.isDefault() && k.link != l.Attrs().Index && k.link != 0 })
+		if err != nil {
+			return err
+		}
+		for i := range p.Routes {
+			if r := &p.Routes[i]; r.isDefault() && r.Dst.Addr().Is4() == v4 {
+				if err := p.second(n, l, r, others); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// second judges a default route beside those of other links.
+func (p *AddressPlan) second(n *NS, l netlink.Link, r *Route, others []kernelRoute) error {
+	chosen := false
+	for _, k := range others {
+		if k.table() != r.table() {
+			continue
+		}
+		if r.Metric == 0 && p.DefaultMetric > 0 {
+			r.Metric, chosen = p.DefaultMetric, true
+		}
+		if r.metric() <= k.metric() {
+			return &Error{Op: fmt.Sprintf("route add %s dev", *r), Name: l.Attrs().Name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+				"link %q has a default route already (%s, metric %d), which this one would take the traffic from: it needs a higher metric", linkName(n, k.link), k.Route, k.metric())}
+		}
+	}
+	if chosen {
+		p.warn("another link has a default route: this one comes behind it", "link", l.Attrs().Name, "route", r.String())
+	}
+	return nil
+}
+
+// linkName is for messages.
+func linkName(n *NS, index int) string {
+	l, err := whole(func() (netlink.Link, error) { return n.Handle().LinkByIndex(index) })
+	if err != nil {
+		return "index " + strconv.Itoa(index)
+	}
+	return l.Attrs().Name
+}
