@@ -38,6 +38,7 @@ type pluginConf struct {
 	Small   int8              `json:"small"`
 	Float   float64           `json:"float"`
 	Tagless string
+	//lint:ignore U1000 a key must not reach it
 	hidden  string
 	Skipped string `json:"-"`
 }

@@ -1,0 +1,38 @@
+# What can be done here. `make` alone lists it.
+.DEFAULT_GOAL := help
+.PHONY: help build lint unit root demo test bench clean packages
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+build: ## the example plugins, into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./examples/plugins/...
+
+lint: ## gofmt, go vet, staticcheck, and the checks of imports and documentation
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	go vet ./...
+	go build -C internal/tools -o $(CURDIR)/bin/ honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck ./...
+	go test ./internal/...
+
+unit: ## all tests with the race detector; without root, those that need it are skipped
+	go test -race -timeout 5m ./...
+
+root: packages ## all tests as root, in network namespaces of their own
+	@test "$$(id -u)" = 0 || { echo "the tests make network namespaces: run this as root" >&2; exit 1; }
+	go test -count=1 -timeout 10m ./...
+
+demo: packages ## two containers attached by macvlan and by bridge, seen; needs root
+	@bash examples/demo.sh
+
+test: ## what the gate runs: everything; needs root
+	@.ci/run
+
+bench: ## benchmarks of decoding and encoding
+	go test -run '^$$' -bench . -benchmem ./netconf
+
+clean: ## remove what was built
+	rm -rf bin
+
+packages:
+	@.ci/install
