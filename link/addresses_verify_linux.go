@@ -141,7 +141,7 @@ func (p *AddressPlan) verifySettled(ctx context.Context, n *NS, l netlink.Link) 
 		switch state := now.Attrs().OperState; state {
 		case netlink.OperUp, netlink.OperUnknown: // unknown: the kind has no states, as dummy
 		default:
-			waiting = different(name, "operational state", netlink.OperUp, state)
+			waiting = different(name, "operational state", "up", state)
 			return errPending
 		}
 		address, err := p.tentative(n, l)
