@@ -20,13 +20,16 @@ import (
 )
 
 // alive is a program that says "ready" on the fifo "fake.alive", which it and its children keep open
-// until they die; words go behind it. Who reads the fifo to its end has seen all of them die.
-func alive(t *testing.T, words string) (dir string, fifo string) {
+// until they die: who reads the fifo to its end has seen all of them die. The script has READY where
+// it is to say so.
+func alive(t *testing.T, script string) (dir string, fifo string) {
 	t.Helper()
-	dir = program(t, `exec 9> "$0.alive"; echo ready >&9; `+words)
+	dir = program(t, `exec 9> "$0.alive"; `+strings.Replace(script, "READY", "echo ready >&9", 1))
 	fifo = filepath.Join(dir, "fake.alive")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{fifo, filepath.Join(dir, "fake.never")} { // the latter to wait at
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir, fifo
 }
@@ -68,10 +71,10 @@ func within(t *testing.T, what string, done <-chan error) error {
 func TestContextEndsTheCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, want string }{
-		"a child holds the pipes": {`sleep 1000; true`, ""},
-		"deaf to SIGTERM":         {`trap "" TERM; while :; do sleep 1000; done`, ""},
-		"a deaf child":            {`(trap "" TERM; while :; do sleep 1000; done) & wait`, ""},
-		"undoes its work": {`trap 'kill $!; echo undone >&9; echo "{\"code\":11,\"msg\":\"told to stop\"}"; exit 1' TERM; sleep 1000 9>&- & wait`,
+		"a child holds the pipes": {`READY; sleep 1000; true`, ""},
+		"deaf to SIGTERM":         {`trap "" TERM; READY; while :; do sleep 1000; done`, ""},
+		"a deaf child":            {`(trap "" TERM; READY; while :; do sleep 1000; done) & wait`, ""},
+		"undoes its work": {`trap 'kill $!; echo undone >&9; echo "{\"code\":11,\"msg\":\"told to stop\"}"; exit 1' TERM; READY; sleep 1000 9>&- & wait`,
 			"undone\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +118,7 @@ func TestDeadline(t *testing.T) {
 // when the plugin has ended.
 func TestChildThatOutlivesTheProgram(t *testing.T) {
 	t.Parallel()
-	dir, fifo := alive(t, `echo $$ >&9; sleep 1000 & echo '{}'; echo words >&2`)
+	dir, fifo := alive(t, `READY; echo $$ >&9; sleep 1000 & echo '{}'; echo words >&2`)
 	done := make(chan error, 1)
 	var log bytes.Buffer
 	go func() {
@@ -184,7 +187,7 @@ func TestF11DelegateDiesWithItsCaller(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			dir, fifo := alive(t, `trap "" TERM; while :; do sleep 1000 9>&-; done`)
+			dir, fifo := alive(t, `trap "" TERM; exec 8<> "$0.never"; READY; read word <&8`) // no child, which would be left behind
 			self := exec.Command("/proc/self/exe")
 			self.Env = append(os.Environ(), callerDir+"="+dir)
 			self.Stderr = os.Stderr
