@@ -9,12 +9,11 @@ import (
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
-// announceTimeout is how long the operational state is waited for before an announcement. The kernel
-// sets it, and opens the bridge port at the other end of a veth, a moment after both ends are up, in a
-// queue of its own (linkwatch): a frame sent before that is lost.
+// announceTimeout is how long the operational state is waited for before an announcement.
 const announceTimeout = 50 * time.Millisecond
 
 // announce tells the neighbours at which MAC the addresses are: a gratuitous ARP request (RFC 5227,
@@ -37,15 +36,21 @@ func (p *AddressPlan) announce(ctx context.Context, n *NS, l netlink.Link, addre
 	}
 }
 
-// ready waits until frames get through; a link without carrier is not waited for.
+// ready waits until frames get through, which is a moment after the link is up: the kernel sets the operational
+// state, and opens the bridge port at the other end of a veth, in a queue of its own (linkwatch). One in
+// seven announcements was lost on a bridge when only this end was looked at. To look is what makes the
+// kernel do it (since 6.8): it brings the state of a link up to date for who reads it. A link without
+// carrier is not waited for.
 func (p *AddressPlan) ready(ctx context.Context, n *NS, l netlink.Link) error {
 	err := poll(ctx, announceTimeout, func(time.Duration) error {
 		now, err := byIndex(n, l)
 		if err != nil {
 			return err
 		}
-		carrier := now.Attrs().RawFlags&unix.IFF_LOWER_UP != 0
-		if state := now.Attrs().OperState; carrier && state != netlink.OperUp && state != netlink.OperUnknown {
+		if now.Attrs().RawFlags&unix.IFF_LOWER_UP == 0 {
+			return nil
+		}
+		if !operating(now) || now.Type() == "veth" && !operating(peerOf(n, now)) {
 			return errPending
 		}
 		return nil
@@ -54,6 +59,35 @@ func (p *AddressPlan) ready(ctx context.Context, n *NS, l netlink.Link) error {
 		return nil // it is sent all the same
 	}
 	return err
+}
+
+// operating tells whether a link may be sent through; what cannot be looked at is taken to be.
+func operating(l netlink.Link) bool {
+	return l == nil || l.Attrs().OperState == netlink.OperUp || l.Attrs().OperState == netlink.OperUnknown
+}
+
+// peerOf looks at the other end of a veth, in whichever namespace; nil if that cannot be done (before
+// Linux 4.20, or without the capability there).
+func peerOf(n *NS, l netlink.Link) netlink.Link {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(l.Attrs().ParentIndex)
+	req.AddData(msg)
+	if id := l.Attrs().NetNsID; id >= 0 {
+		req.AddData(nl.NewRtAttr(unix.IFLA_TARGET_NETNSID, nl.Uint32Attr(uint32(id))))
+	}
+	var peer netlink.Link
+	err := n.Do(func() error { // netlink's handles have no such request
+		msgs, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+		if err == nil && len(msgs) == 1 {
+			peer, err = netlink.LinkDeserialize(nil, msgs[0])
+		}
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return peer
 }
 
 // send sends one frame for each address, on a packet socket: it asks neither for a route nor for an
