@@ -48,16 +48,17 @@ type event struct {
 type report struct {
 	passed, failed, skipped map[string]bool
 	running                 map[string]bool // in this pass
-	output                  map[string][]string
+	output                  map[string][]string // in this pass
+	told                    map[string][]string // what is printed of a test that failed or was skipped
 }
 
 func newReport() *report {
-	return &report{passed: map[string]bool{}, failed: map[string]bool{}, skipped: map[string]bool{}, output: map[string][]string{}}
+	return &report{passed: map[string]bool{}, failed: map[string]bool{}, skipped: map[string]bool{}, told: map[string][]string{}}
 }
 
 // read reads one pass. A test that began and did not end failed: its process died.
 func (r *report) read(in io.Reader) error {
-	r.running = map[string]bool{}
+	r.running, r.output = map[string]bool{}, map[string][]string{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -69,18 +70,19 @@ func (r *report) read(in io.Reader) error {
 		switch e.Action {
 		case "run":
 			r.running[key] = true
-			r.output[key] = nil
 		case "output":
 			r.output[key] = append(r.output[key], e.Output)
 		case "pass", "fail", "skip":
 			map[string]map[string]bool{"pass": r.passed, "fail": r.failed, "skip": r.skipped}[e.Action][key] = true
-			if delete(r.running, key); e.Action == "pass" {
-				r.output[key] = nil
+			if delete(r.running, key); e.Action != "pass" {
+				r.told[key] = append(r.told[key], r.output[key]...)
 			}
+			delete(r.output, key)
 		}
 	}
 	for key := range r.running {
 		r.failed[key] = true
+		r.told[key] = append(r.told[key], r.output[key]...)
 	}
 	return lines.Err()
 }
@@ -102,7 +104,7 @@ func (r *report) print(out io.Writer) bool {
 		}
 		byPackage[pkg] = true
 		count++
-		fmt.Fprintf(out, "failed: %s\n%s", key, strings.Join(r.output[key], ""))
+		fmt.Fprintf(out, "failed: %s\n%s", key, strings.Join(r.told[key], ""))
 	}
 	for key := range r.passed {
 		if !r.failed[key] && !strings.HasSuffix(key, " ") {
@@ -116,7 +118,7 @@ func (r *report) print(out io.Writer) bool {
 	}
 	slices.Sort(nowhere)
 	for _, key := range nowhere {
-		fmt.Fprintf(out, "skipped in every pass: %s\n%s", key, strings.Join(r.output[key], ""))
+		fmt.Fprintf(out, "skipped in every pass: %s\n%s", key, strings.Join(r.told[key], ""))
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, count, len(nowhere))
 	return count == 0 && len(nowhere) == 0 && passed > 0

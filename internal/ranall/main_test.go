@@ -20,6 +20,7 @@ func TestReport(t *testing.T) {
 		{"one pass skips", []string{line("skip", "A") + line("pass", "B"), line("pass", "A")}, true, "2 passed, 0 failed, 0 skipped\n"},
 		{"all passes skip", []string{line("skip", "A") + line("pass", "B"), line("skip", "A")}, false, "skipped in every pass: p A\n1 passed, 0 failed, 1 skipped\n"},
 		{"one pass fails", []string{line("pass", "A"), line("fail", "A") + line("fail", "")}, false, "failed: p A\n0 passed, 1 failed, 0 skipped\n"},
+		{"the output of the pass that fails", []string{line("run", "A") + `{"Action":"output","Package":"p","Test":"A","Output":"why\n"}` + "\n" + line("fail", "A"), line("run", "A") + line("pass", "A")}, false, "failed: p A\nwhy\n0 passed, 1 failed, 0 skipped\n"},
 		{"a subtest fails", []string{line("fail", "A/x") + line("fail", "A")}, false, "failed: p A/x\nfailed: p A\n0 passed, 2 failed, 0 skipped\n"},
 		{"did not build", []string{line("pass", "B") + `{"Action":"output","Package":"q","Output":"no\n"}` + "\n" + `{"Action":"fail","Package":"q"}`}, false, "failed: q \nno\n1 passed, 1 failed, 0 skipped\n"},
 		{"died", []string{line("run", "A")}, false, "failed: p A\n0 passed, 1 failed, 0 skipped\n"},
