@@ -47,7 +47,7 @@ type event struct {
 // report is what all passes said about the tests, by "package test"; the test is empty for the package itself.
 type report struct {
 	passed, failed, skipped map[string]bool
-	running                 map[string]bool // in this pass
+	running                 map[string]bool     // in this pass
 	output                  map[string][]string // in this pass
 	told                    map[string][]string // what is printed of a test that failed or was skipped
 }
