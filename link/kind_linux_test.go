@@ -482,3 +482,11 @@ func TestCheckWithoutMTUAndMAC(t *testing.T) {
 		check.Run(t.Context(), t, plugin(k.step)).OK(t)
 	}
 }
+
+// recording is a hook that notes the operations.
+func recording(ops *[]string) netconf.Fault {
+	return func(_ context.Context, op string) error {
+		*ops = append(*ops, op)
+		return nil
+	}
+}

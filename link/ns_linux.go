@@ -40,7 +40,7 @@ func Open(path string) (*NS, error) {
 	// What it is comes before opening it: to open a FIFO blocks, to open a device acts.
 	var st unix.Statfs_t
 	switch err := ignoringEINTR(func() error { return unix.Statfs(path, &st) }); {
-	case errors.Is(err, unix.ENOTDIR):
+	case err == unix.ENOTDIR, err == unix.ELOOP, err == unix.ENAMETOOLONG, err == unix.EINVAL: // EINVAL: a NUL in it
 		return fail(fmt.Errorf("%w: %w", errNoNamespace, err))
 	case err != nil:
 		return fail(err)

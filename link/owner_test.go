@@ -1,0 +1,109 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/vishvananda/netlink"
+)
+
+func TestOwnerAlias(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 243)
+	for _, test := range []struct {
+		owner      link.Owner
+		role, want string
+	}{
+		{link.Owner{Network: "net", ContainerID: "a", IfName: "eth0"}, "", "cni:net:a:eth0"},
+		{link.Owner{Network: "net", ContainerID: "a", IfName: "eth0"}, "host", "cni:net:a:eth0:host"},
+		{link.Owner{Network: "net", ContainerID: long[:242], IfName: "eth0"}, "", "cni:net:" + long[:242] + ":eth0"}, // 255 bytes
+		{link.Owner{Network: "net", ContainerID: long, IfName: "eth0"}, "", "cni:net:~"},
+		{link.Owner{Network: long, ContainerID: long, IfName: "eth0"}, "host", "cni:~"},
+	} {
+		got := test.owner.Alias(test.role)
+		if len(got) > 255 || !strings.HasPrefix(got, test.want) || !strings.HasSuffix(got, "eth0") && !strings.HasSuffix(got, "eth0:host") {
+			t.Errorf("%d bytes, %q, expected %q", len(got), got, test.want)
+		}
+	}
+}
+
+// Different attachments have different groups and names, also those whose parts only run together the same way
+// and those that differ in their end alone.
+func TestOwnerHashes(t *testing.T) {
+	t.Parallel()
+	names, groups := map[string]link.Owner{}, map[uint32]int{}
+	note := func(o link.Owner, role string) {
+		name := o.HostName(role)
+		if len(name) != 15 {
+			t.Errorf("%q has %d bytes", name, len(name))
+		}
+		if other, ok := names[name]; ok {
+			t.Errorf("%+v and %+v are both %q", o, other, name)
+		}
+		names[name] = o
+		if g := o.Group(); g == 0 || g > 1<<31-1 {
+			t.Errorf("group %d", g)
+		}
+		groups[o.Group()]++
+	}
+	note(link.Owner{Network: "ab", ContainerID: "c", IfName: "eth0"}, "")
+	note(link.Owner{Network: "a", ContainerID: "bc", IfName: "eth0"}, "")
+	note(link.Owner{Network: "a", ContainerID: "b", IfName: "ceth0"}, "")
+	note(link.Owner{Network: "a", ContainerID: "b", IfName: "c"}, "eth0")
+	for i := range 20000 {
+		note(link.Owner{Network: "net", ContainerID: fmt.Sprintf("%064d", i), IfName: "eth0"}, "host")
+	}
+	if len(groups) < 20000 {
+		t.Errorf("%d groups of 20,000 attachments", len(groups)) // 0.1 collisions are to be expected
+	}
+}
+
+func TestErrorCode(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		err  error
+		want uint
+	}{
+		{syscall.EEXIST, netconf.CodeExists},
+		{syscall.EOPNOTSUPP, netconf.CodeNotSupported},
+		{link.ErrNotSupported, netconf.CodeNotSupported},
+		{syscall.EBUSY, netconf.CodeTryAgainLater},
+		{syscall.EINVAL, netconf.CodeInvalidNetworkConfig},
+		{netlink.ErrDumpInterrupted, netconf.CodeTryAgainLater},
+		{context.DeadlineExceeded, netconf.CodeTryAgainLater},
+		{netconf.ErrDifferent, netconf.CodeDifferent},
+		{netconf.Errorf(netconf.CodeExhausted, "none: %w", syscall.EEXIST), netconf.CodeExhausted},
+		{errors.New("something else"), netconf.CodeInternal},
+	} {
+		err := fmt.Errorf("outer: %w", &link.Error{Op: "link add", Name: "eth0", Err: test.err})
+		if got := netconf.Code(err); got != test.want {
+			t.Errorf("%v: code %d, expected %d", err, got, test.want)
+		}
+		if !errors.Is(err, test.err) {
+			t.Errorf("%v is not %v", err, test.err)
+		}
+	}
+	if errors.Is(&link.Error{Op: "x", Err: syscall.EEXIST}, netconf.ErrExists) {
+		t.Error("the kernel's EEXIST alone says that nothing was changed")
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{syscall.ENOENT, syscall.ENODEV, syscall.ENXIO, syscall.ESRCH, syscall.EADDRNOTAVAIL, netlink.LinkNotFoundError{}} {
+		if !link.Gone(fmt.Errorf("outer: %w", &link.Error{Op: "x", Err: err})) {
+			t.Errorf("%v is not gone", err)
+		}
+	}
+	for _, err := range []error{nil, syscall.EPERM, syscall.EINVAL, syscall.EEXIST, errors.New("x")} {
+		if link.Gone(err) {
+			t.Errorf("%v is gone", err)
+		}
+	}
+}
