@@ -175,14 +175,14 @@ func TestSecondDefaultRoute(t *testing.T) {
 				family = "-6"
 			}
 			container.Run("ip", append([]string{family, "route", "add", "dev", "net0"}, strings.Fields(test.first)...)...)
-			before := container.Snapshot()
+			before := layer3(container)
 			c := newCall(t, container, strings.Replace(test.ipam, "%s", test.more, 1))
 			err := test.step.Add(t.Context(), c.Request)
 			if test.metric < 0 {
 				if netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !strings.Contains(err.Error(), "net0") {
 					t.Errorf("error %v (code %d): expected code 7 that names net0", err, netconf.Code(err))
 				}
-				if diff := before.Diff(container.Snapshot()); diff != "" {
+				if diff := before.Diff(layer3(container)); diff != "" {
 					t.Errorf("changed:\n%s", diff)
 				}
 				return

@@ -60,7 +60,7 @@ func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 		return err
 	}
 	if l.Attrs().RawFlags&unix.IFF_UP == 0 {
-		if err := change(ctx, "link up "+name, func() error { return n.Handle().LinkSetUp(l) }); err != nil {
+		if err := alter(ctx, "link up", name, func() error { return n.Handle().LinkSetUp(l) }); err != nil {
 			return err
 		}
 		fresh = p.Addresses // nobody has heard of them
@@ -77,32 +77,23 @@ func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 	return nil
 }
 
-// change makes a change of the kernel's state, through the fault hook.
-func change(ctx context.Context, op string, f func() error) error {
-	err := netconf.Before(ctx, op)
-	if err == nil {
-		err = ignoringEINTR(f)
-	}
-	if err != nil {
-		return &Error{Op: op, Err: err}
-	}
-	return nil
-}
-
+// byName looks up a link that must be there.
 func byName(n *NS, name string) (netlink.Link, error) {
-	l, err := whole(func() (netlink.Link, error) { return n.Handle().LinkByName(name) })
-	if err != nil {
-		return nil, &Error{Op: "link show", Name: name, Err: err}
-	}
-	return l, nil
+	l, err := find(n, name)
+	return mustBe(l, err, name)
 }
 
+// byIndex looks at a link again.
 func byIndex(n *NS, l netlink.Link) (netlink.Link, error) {
-	now, err := whole(func() (netlink.Link, error) { return n.Handle().LinkByIndex(l.Attrs().Index) })
-	if err != nil {
-		return nil, &Error{Op: "link show", Name: l.Attrs().Name, Err: err}
+	now, err := findIndex(n, l.Attrs().Index)
+	return mustBe(now, err, l.Attrs().Name)
+}
+
+func mustBe(l netlink.Link, err error, name string) (netlink.Link, error) {
+	if err == nil && l == nil {
+		err = &Error{Op: "link get", Name: name, Err: unix.ENODEV}
 	}
-	return now, nil
+	return l, err
 }
 
 func aliasOf(n *NS, name string) (string, error) {
@@ -172,8 +163,7 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) ([]n
 		if a.Addr().Is6() && p.noDAD(l.Type()) {
 			addr.Flags |= unix.IFA_F_NODAD
 		}
-		op := fmt.Sprintf("address add %s dev %s", a, l.Attrs().Name)
-		if err := change(ctx, op, func() error { return n.Handle().AddrAdd(l, addr) }); err != nil {
+		if err := alter(ctx, "address add", a.String()+" dev "+l.Attrs().Name, func() error { return n.Handle().AddrAdd(l, addr) }); err != nil {
 			return nil, err
 		}
 		fresh = append(fresh, a)
@@ -182,8 +172,7 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) ([]n
 }
 
 func deleteAddress(ctx context.Context, n *NS, l netlink.Link, a netlink.Addr) error {
-	op := fmt.Sprintf("address del %s dev %s", a.IPNet, l.Attrs().Name)
-	err := change(ctx, op, func() error {
+	err := alter(ctx, "address del", fmt.Sprintf("%s dev %s", a.IPNet, l.Attrs().Name), func() error {
 		return n.Handle().AddrDel(l, &netlink.Addr{IPNet: a.IPNet, Peer: a.Peer})
 	})
 	if Gone(err) {

@@ -93,26 +93,28 @@ func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
 }
 
 // Del takes the addresses and routes off the interface, if it is still there: those that a chained Add
-// kept in req.State; else, in a rollback, those of req.Result; else those of req.Prev. Without any of
-// these, or without a namespace, nothing is left to do: they go with the link. A link with
-// another attachment's label is left alone.
+// kept in req.State; else, in a rollback, those of req.Result; else those of req.Prev, from a link that
+// carries this attachment's label, for on another the prevResult does not tell ours from those of the plugin
+// that made it. Without any of these, or without a namespace, nothing is left to do: they go with the
+// link. A link with another attachment's label is left alone.
 func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	name := a.name(req)
 	plan, kept, err := a.load(req)
 	if err != nil {
 		return err
 	}
+	labelled := false
 	switch {
 	case kept:
 	case netconf.Attached(req.Result, name) >= 0:
 		plan = a.made(name, req.Result)
-	case netconf.Attached(req.Prev, name) >= 0:
-		plan = a.made(name, req.Prev)
-	default:
+	case netconf.Attached(req.Prev, name) >= 0 && (req.Result == nil || len(req.Result.IPs) == 0):
+		plan, labelled = a.made(name, req.Prev), true
+	default: // also the rollback of a chained Add that did not come to save
 		return nil
 	}
 	if req.Netns != "" {
-		if err := a.remove(ctx, req, plan, name); err != nil && !Gone(err) {
+		if err := a.remove(ctx, req, plan, labelled); err != nil && !Gone(err) {
 			return err
 		}
 	}
@@ -125,14 +127,19 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	return req.State.Forget(stateKey + name)
 }
 
-func (a Addresses) remove(ctx context.Context, req *netconf.Request, plan *AddressPlan, name string) error {
+// remove deletes the plan, if the link's label does not forbid it.
+func (a Addresses) remove(ctx context.Context, req *netconf.Request, plan *AddressPlan, labelled bool) error {
 	n, err := Container(req)
 	if err != nil {
 		return err
 	}
-	if alias, err := aliasOf(n, name); err != nil {
+	name := a.name(req)
+	alias, err := aliasOf(n, name)
+	if err != nil {
 		return err
-	} else if l, ok := parseAlias(alias); ok && a.Interface == "" && !l.of(OwnerOf(req)) {
+	}
+	l, ok := parseAlias(alias)
+	if ok && !l.of(OwnerOf(req)) || !ok && labelled {
 		return nil
 	}
 	plan.Warn = req.Warn

@@ -101,7 +101,7 @@ func (r Route) request(index int) *netlink.Route {
 func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	name := l.Attrs().Name
 	add := func() error {
-		return change(ctx, fmt.Sprintf("route add %s dev %s", r, name), func() error {
+		return alter(ctx, "route add", fmt.Sprintf("%s dev %s", r, name), func() error {
 			return n.Handle().RouteAdd(r.request(l.Attrs().Index))
 		})
 	}
@@ -130,14 +130,13 @@ func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	if other == nil {
 		return add()
 	}
-	return &Error{Op: fmt.Sprintf("route add %s dev", r), Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+	return &Error{Op: "route add", Name: fmt.Sprintf("%s dev %s", r, name), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
 		"there is %s dev %q already", other.Route, linkName(n, other.link))}
 }
 
 // remove deletes the route, by all that tells it from others.
 func (k kernelRoute) remove(ctx context.Context, n *NS, name string) error {
-	op := fmt.Sprintf("route del %s dev %s", k.Route, name)
-	err := change(ctx, op, func() error { return n.Handle().RouteDel(&k.raw) })
+	err := alter(ctx, "route del", fmt.Sprintf("%s dev %s", k.Route, name), func() error { return n.Handle().RouteDel(&k.raw) })
 	if Gone(err) {
 		return nil
 	}
@@ -219,7 +218,7 @@ func (p *AddressPlan) second(n *NS, l netlink.Link, r *Route, others []kernelRou
 			r.Metric, chosen = p.DefaultMetric, true
 		}
 		if r.metric() <= k.metric() {
-			return &Error{Op: fmt.Sprintf("route add %s dev", *r), Name: l.Attrs().Name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+			return &Error{Op: "route add", Name: fmt.Sprintf("%s dev %s", *r, l.Attrs().Name), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
 				"link %q has a default route already (%s, metric %d), which this one would take the traffic from: it needs a higher metric", linkName(n, k.link), k.Route, k.metric())}
 		}
 	}
@@ -231,8 +230,8 @@ func (p *AddressPlan) second(n *NS, l netlink.Link, r *Route, others []kernelRou
 
 // linkName is for messages.
 func linkName(n *NS, index int) string {
-	l, err := whole(func() (netlink.Link, error) { return n.Handle().LinkByIndex(index) })
-	if err != nil {
+	l, err := findIndex(n, index)
+	if err != nil || l == nil {
 		return "index " + strconv.Itoa(index)
 	}
 	return l.Attrs().Name

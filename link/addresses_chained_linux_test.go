@@ -1,0 +1,148 @@
+package link_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// prevOf is the result of the plugin before: eth0 with 10.1.1.9/24.
+func prevOf(ns *skeltest.NS) string {
+	return `{"cniVersion":"1.1.0","interfaces":[{"name":"p0"},{"name":"eth0","sandbox":"` + ns.Path + `"}],` +
+		`"ips":[{"address":"10.1.1.9/24","gateway":"10.1.1.1","interface":1}]}`
+}
+
+// device makes a container whose eth0 another plugin has made, with an address of its own, and a plugin that adds more.
+func device(t *testing.T) (container, neighbour *skeltest.NS, p skel.Plugin[struct{}], call skeltest.Call) {
+	container, neighbour = pair(t, "10.1.1.1/24", "fd00::1/64")
+	container.Run("ip", "link", "set", "eth0", "alias", "another plugin's")
+	container.Run("ip", "address", "add", "10.1.1.9/24", "dev", "eth0")
+	container.Run("ip", "link", "set", "eth0", "addrgenmode", "none", "up") // no link-local address, which IPv6 brings
+	routes := skel.Funcs{Add: func(_ context.Context, req *netconf.Request) error {
+		for _, dst := range []string{"10.77.0.0/16", "fd77::/48"} {
+			_, n, err := net.ParseCIDR(dst)
+			if err != nil {
+				return err
+			}
+			req.AddRoute(&types.Route{Dst: *n})
+		}
+		return nil
+	}, Check: nothing, GC: nothing, Status: nothing}.Step()
+	p = plugin(ipam("10.1.1.2/24", "fd00::2/64 fd00::1"), routes, link.Addresses{})
+	p.Kind = skel.Chained
+	call = add(container, "a")
+	call.Prev = prevOf(container)
+	return container, neighbour, p, call
+}
+
+// TestAddressesChained: more addresses on a link that another plugin made. They have the link's index in the result,
+// CHECK sees them, and DEL takes no other away.
+func TestAddressesChained(t *testing.T) {
+	parallelNS(t)
+	container, neighbour, p, call := device(t)
+	before := layer3(container)
+	a := call.Run(t.Context(), t, p).OK(t)
+	for _, ip := range a.Result.IPs {
+		if ip.Interface == nil || *ip.Interface != 1 {
+			t.Errorf("%v: expected interface 1", ip)
+		}
+	}
+	if len(a.Result.IPs) != 3 || len(a.Result.Interfaces) != 2 || a.Result.Routes[0].GW.String() != "10.1.1.1" {
+		t.Errorf("result %s", a.Stdout)
+	}
+	for _, ip := range []string{"10.1.1.2", "10.1.1.9", "fd00::2"} {
+		neighbour.Ping(ip)
+	}
+	call.WithPrev(a).With(netconf.Check).Run(t.Context(), t, p).OK(t)
+	again := call.WithPrev(a)
+	again.Prev = prevOf(container)
+	again.Run(t.Context(), t, p).Fails(t, netconf.CodeExists, "10.1.1.2")
+	call.WithPrev(a).With(netconf.Check).Run(t.Context(), t, p).OK(t)
+	for range 2 {
+		call.WithPrev(a).With(netconf.Del).Run(t.Context(), t, p).OK(t)
+		if diff := before.Diff(layer3(container)); diff != "" {
+			t.Errorf("not as before:\n%s", diff)
+		}
+	}
+	container.Ping("10.1.1.1")
+}
+
+// TestWalkAddresses: whichever operation fails, panics or is cancelled, nothing of ours remains, and all of the others'.
+func TestWalkAddresses(t *testing.T) {
+	container, _, p, call := device(t)
+	if n := skeltest.Walk(t, p, call, container, nil); n < 6 {
+		t.Errorf("the hook saw %d operations", n)
+	}
+}
+
+// TestDelKeepsOthersOfTheSubnet: by default the kernel deletes all addresses of a subnet with its first.
+func TestDelKeepsOthersOfTheSubnet(t *testing.T) {
+	parallelNS(t)
+	container, _ := pair(t)
+	container.Run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=0", "net.ipv4.conf.eth0.promote_secondaries=0")
+	c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24"},{"address":"10.1.1.3/24"}]`)
+	c.add(t, link.Addresses{})
+	container.Run("ip", "address", "add", "10.1.1.9/24", "dev", "eth0")
+	c.del(t, link.Addresses{})
+	if got := strings.Fields(container.Run("ip", "-4", "-br", "address", "show", "dev", "eth0")); len(got) != 3 || got[2] != "10.1.1.9/24" {
+		t.Errorf("addresses %q, expected 10.1.1.9/24 alone", got)
+	}
+}
+
+// TestDelLeavesAnotherAttachmentsLink: a late DEL of the container before, whose link had the same name.
+func TestDelLeavesAnotherAttachmentsLink(t *testing.T) {
+	parallelNS(t)
+	container, _ := pair(t)
+	c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`)
+	c.add(t, link.Addresses{})
+	before := layer3(container)
+	for _, alias := range []string{"cni:n:k2:eth0", "", "a container's own"} {
+		container.Run("ip", "link", "set", "eth0", "alias", alias)
+		c.del(t, link.Addresses{})
+	}
+	container.Run("ip", "link", "set", "eth0", "alias", "cni:n:k1:eth0")
+	if diff := before.Diff(layer3(container)); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	c.del(t, link.Addresses{})
+	if out := container.Run("ip", "-4", "address", "show", "dev", "eth0"); strings.TrimSpace(out) != "" {
+		t.Errorf("left: %s", out)
+	}
+}
+
+// TestAddressesState: a record that cannot be read is an error with code 105, and one that cannot be written stops
+// ADD before anything is done.
+func TestAddressesState(t *testing.T) {
+	parallelNS(t)
+	container, _ := pair(t)
+	before := layer3(container)
+	c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24"}]`)
+	c.Prev, c.Result.Interfaces = c.Result, nil
+	c.Prev = parse(t, `"ips":[]`)
+	c.State = full{}
+	if err := (link.Addresses{}).Add(t.Context(), c.Request); !errors.Is(err, errFull) {
+		t.Errorf("error %v", err)
+	}
+	if diff := before.Diff(layer3(container)); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	c.State = memory{"link.addresses.eth0": json.RawMessage(`{"Addresses":7}`)}
+	if err := (link.Addresses{}).Del(t.Context(), c.As(netconf.Del)); netconf.Code(err) != netconf.CodeBadStore {
+		t.Errorf("error %v (code %d): expected code 105", err, netconf.Code(err))
+	}
+}
+
+var errFull = errors.New("no space left")
+
+type full struct{ memory }
+
+func (full) Save(string, []byte) error { return errFull }
