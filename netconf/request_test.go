@@ -296,3 +296,14 @@ func TestMACText(t *testing.T) {
 		}
 	}
 }
+
+func TestUnserved(t *testing.T) {
+	t.Parallel()
+	req := parse(t, with("ADD"), strings.TrimSuffix(minimal, "}")+`,"vlan":5,"promisc":true}`)
+	err := req.Unserved(map[string]bool{"vlan": true, "promisc": true, "hairpin": false})
+	check(t, err, 7, `promisc (line 1, column 64): not served`, `vlan (line 1, column 52): not served`)
+	if strings.Index(err.Error(), "promisc") > strings.Index(err.Error(), "vlan") || strings.Contains(err.Error(), "hairpin") {
+		t.Errorf("%v", err)
+	}
+	check(t, req.Unserved(map[string]bool{"hairpin": false}), 0)
+}
