@@ -19,6 +19,17 @@ import (
 	"github.com/cnikit/cnikit/netconf"
 )
 
+// callerDir marks the environment of a test binary that is to be a caller, see below.
+const callerDir = "DELEGATE_TEST_CALLER"
+
+func TestMain(m *testing.M) {
+	if dir, ok := os.LookupEnv(callerDir); ok {
+		caller(dir) // must never go on to the tests, which would start it again
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
 // alive is a program that says "ready" on the fifo "fake.alive", which it and its children keep open
 // until they die: who reads the fifo to its end has seen all of them die. The script has READY where
 // it is to say so.

@@ -1,7 +1,6 @@
 package delegate_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -277,84 +276,6 @@ func TestVerbsThatTheVersionLacksAreNotSent(t *testing.T) {
 		})
 	}
 }
-
-// What the program says on stderr arrives while it runs, on success too, and the end of it is in the error.
-func TestStderrIsPassedOnAsItComes(t *testing.T) {
-	t.Parallel()
-	dir := program(t, `echo first >&2; read word < "$0.fifo"; i=0; while [ $i -lt 200 ]; do echo "line $i of stderr, to fill it up" >&2; i=$((i+1)); done; echo '{"code":7,"msg":"bad","details":"its own"}'; exit 1`)
-	fifo := filepath.Join(dir, "fake.fifo")
-	if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
-		t.Fatalf("mkfifo: %v: %s", err, out)
-	}
-	heard := &listener{word: "first", then: func() {
-		if err := os.WriteFile(fifo, []byte("go on\n"), 0); err != nil { // the program waits for it
-			t.Error(err)
-		}
-	}}
-	_, err := delegate.Exec{Stderr: heard}.Call(t.Context(), call(t, netconf.Add, plain, dir))
-	wants(t, err, 7, "bad")
-	if all := heard.String(); !strings.HasPrefix(all, "first\nline 0 ") || !strings.HasSuffix(all, "line 199 of stderr, to fill it up\n") {
-		t.Errorf("stderr was not passed on whole: %d bytes", len(all))
-	}
-	var own *delegate.Error
-	if !errors.As(err, &own) || len(own.Stderr) > 4<<10 || !strings.HasSuffix(own.Stderr, "line 199 of stderr, to fill it up\n") {
-		t.Errorf("kept of stderr: %q", own.Stderr)
-	}
-	var coded *types.Error
-	if !errors.As(err, &coded) {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"its own", filepath.Join(dir, "fake"), "line 199"} {
-		if !strings.Contains(coded.Details, want) {
-			t.Errorf("details %q: expected %q", coded.Details, want)
-		}
-	}
-}
-
-// listener is a writer that does something when it first hears a word.
-type listener struct {
-	mu   sync.Mutex
-	all  bytes.Buffer
-	word string
-	then func()
-}
-
-func (l *listener) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all.Write(p)
-	if l.then != nil && strings.Contains(l.all.String(), l.word) {
-		l.then()
-		l.then = nil
-	}
-	return len(p), nil
-}
-
-func (l *listener) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-// A log that is full, or stuck, fails no attachment.
-func TestStderrThatCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	dir := program(t, `echo words >&2; echo '{}'`)
-	release := make(chan struct{})
-	defer close(release)
-	for name, w := range map[string]writer{
-		"fails":  func([]byte) (int, error) { return 0, errors.New("disk full") },
-		"blocks": func([]byte) (int, error) { <-release; return 0, errors.New("too late") },
-	} {
-		if _, err := (delegate.Exec{Stderr: w}).Call(t.Context(), call(t, netconf.Add, plain, dir)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-type writer func(p []byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 // The hook of tests is asked before the process starts, and a context that has ended starts none.
 func TestFaultHook(t *testing.T) {
