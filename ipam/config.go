@@ -1,0 +1,90 @@
+package ipam
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// Step is the addresses of an attachment. It is a step of package skel, with all that is optional
+// there, without this package knowing that one.
+type Step interface {
+	// Name is "ipam", for errors and logs.
+	Name() string
+	// Add gets addresses, routes and DNS settings and appends them to req.Result; the addresses have no
+	// interface yet. With an error nothing is appended and nothing is left taken.
+	Add(ctx context.Context, req *netconf.Request) error
+	// Check asks whether the addresses of the prevResult are still held for this attachment.
+	Check(ctx context.Context, req *netconf.Request) error
+	// Del releases them. It needs neither a namespace nor a prevResult, and is the rollback of Add.
+	Del(ctx context.Context, req *netconf.Request) error
+	// GC releases what is held for none of the network's living attachments.
+	GC(ctx context.Context, req *netconf.Request) error
+	// Status tells whether an ADD could be given addresses now.
+	Status(ctx context.Context, req *netconf.Request) error
+}
+
+// FromConfig returns the step for the IPAM plugin that the configuration's ipam section names. That is
+// a program in CNI_PATH, unless one of inProcess has its name (its Type):
+//
+//	ipam.FromConfig(req, delegate.InProcess{Type: "host-local", Do: hostlocal.Plugin.Do})
+//
+// Without an ipam section it returns nil: there are no addresses to give. On an ADD below 0.3.0 that
+// is rejected, since a result of these versions cannot be without an address, and better now than when
+// all the work is done. Also rejected, with code 7, are a section that has keys and no type, and a type
+// that cannot be a program's name; see [netconf.Request.Reject]. A DEL or GC only warns: nothing can
+// have been taken with such a section.
+func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
+	name := req.Network.IPAM.Type
+	if name == "" {
+		refuse(req, withoutType(req))
+		return nil
+	}
+	if err := delegate.CheckType(name); err != nil {
+		refuse(req, req.Invalid("ipam.type", "%w", err))
+		return nil
+	}
+	for _, p := range inProcess {
+		if p.Type == name {
+			return &step{name, p}
+		}
+	}
+	return &step{name, delegate.Exec{Type: name}}
+}
+
+// withoutType says what is wrong with a configuration that names no IPAM plugin; nil if it wants none.
+func withoutType(req *netconf.Request) error {
+	conf, err := netconf.DecodeJSON[struct {
+		IPAM map[string]json.RawMessage `json:"ipam"`
+	}](req.Config, nil)
+	switch {
+	case req.Command == netconf.Version:
+		return nil // it is asked without a configuration
+	case err != nil:
+		return err
+	case len(conf.IPAM) > 1, len(conf.IPAM) == 1 && conf.IPAM["type"] == nil:
+		return req.Invalid("ipam.type", "missing: expected the name of an IPAM plugin (no ipam section at all means no addresses)")
+	case req.Command == netconf.Add && !req.Network.Is("0.3.0"):
+		return req.Invalid("cniVersion", "a result of version %s cannot be without an address, and there is no ipam section: use cniVersion 0.3.0 or later", req.Network.CNIVersion)
+	}
+	return nil
+}
+
+// refuse rejects the call for a reason, if there is one; a call that must go on is told about it.
+func refuse(req *netconf.Request, err error) {
+	switch {
+	case err == nil:
+	case !req.Lenient():
+		req.Reject(err)
+	default:
+		warn(req, "no addresses are released: "+err.Error())
+	}
+}
+
+func warn(req *netconf.Request, msg string, args ...any) {
+	if req.Warn != nil { // a request made by hand may have none
+		req.Warn(msg, args...)
+	}
+}

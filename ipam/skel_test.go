@@ -1,0 +1,127 @@
+package ipam_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+// A Go value takes the place of the program that has its name, and only of that.
+func TestInProcess(t *testing.T) {
+	t.Parallel()
+	var verbs []netconf.Command
+	var prev *types100.Result
+	pool := delegate.InProcess{Type: "fake", Do: func(_ context.Context, req *netconf.Request) error {
+		verbs = append(verbs, req.Command)
+		if prev = req.Prev; req.Command == netconf.Add {
+			req.AddIP(-1, net.IPNet{IP: net.IPv4(10, 0, 0, 3), Mask: net.CIDRMask(24, 32)}, net.IPv4(10, 0, 0, 1))
+		}
+		return nil
+	}}
+	other := delegate.InProcess{Type: "other", Do: func(context.Context, *netconf.Request) error { return errors.New("not me") }}
+	config := strings.Replace(withIPAM, `"n":`, `"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"address":"10.9.0.3/24"}]},"n":`, 1)
+	req, log := call(t, netconf.Add, config) // no CNI_PATH
+	step := ipam.FromConfig(req, other, pool)
+	if err := step.Add(t.Context(), req); err != nil || len(req.Result.IPs) != 1 || req.Result.IPs[0].Gateway.String() != "10.0.0.1" || log.Len() > 0 {
+		t.Errorf("%v, result %v, warned %q: expected the new address alone", err, req.Result, log)
+	}
+	if prev != nil || req.Prev == nil {
+		t.Errorf("what an IPAM plugin answers is its own: prevResult %v, the caller's %v", prev, req.Prev)
+	}
+	for _, run := range []func(context.Context, *netconf.Request) error{step.Check, step.Del, step.GC, step.Status} {
+		if err := run(t.Context(), req); err != nil {
+			t.Error(err)
+		}
+	}
+	if fmt.Sprint(verbs) != "[ADD CHECK DEL GC STATUS]" || prev == nil {
+		t.Errorf("verbs %v, prevResult %v", verbs, prev)
+	}
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.4/24"}]}`)
+	req, _ = call(t, netconf.Add, withIPAM, dir)
+	if err := ipam.FromConfig(req, other).Add(t.Context(), req); err != nil || calls(t, dir) != "ADD" {
+		t.Errorf("%v: calls %q", err, calls(t, dir))
+	}
+}
+
+type config struct{}
+
+// mainPlugin is a plugin that needs no kernel: IPAM, then a step that may fail.
+func mainPlugin(t *testing.T, last error) skel.Plugin[config] {
+	return skel.Plugin[config]{Name: "main", Kind: skel.Meta, RunDir: t.TempDir(), Steps: func(req *netconf.Request, _ *config) skel.Steps {
+		return skel.Steps{
+			ipam.FromConfig(req),
+			skel.Funcs{Add: func(context.Context, *netconf.Request) error { return last }}.Step(),
+		}
+	}}
+}
+
+// Under skel: a later step's failure releases the address, a rejected section does no work at all, and
+// no section is no step.
+func TestUnderSkel(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, conf string
+		last       error
+		code       uint
+		calls      string
+	}{
+		{"a later step fails", withIPAM, errors.New("no link"), 999, "ADD DEL"},
+		{"success", withIPAM, nil, 0, "ADD"},
+		{"rejected", `{"cniVersion":"0.2.0","name":"net","type":"main"}`, nil, 7, ""},
+		{"no section", `{"cniVersion":"0.3.0","name":"net","type":"main"}`, nil, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+			req, _ := call(t, netconf.Add, strings.Replace(c.conf, `"1.1.0"`, `"0.3.0"`, 1), dir)
+			req.Netns = fmt.Sprintf("/proc/%d/ns/net", os.Getpid()) // the test's own; nothing touches it
+			req.Environ = append(req.Environ, "CNI_NETNS_OVERRIDE=1")
+			err := mainPlugin(t, c.last).Do(t.Context(), req)
+			if netconf.Code(err) != c.code {
+				t.Errorf("code %d: %v", netconf.Code(err), err)
+			}
+			if calls(t, dir) != c.calls || (len(leases(t, dir)) > 0) != (c.code == 0 && c.calls != "") {
+				t.Errorf("calls %q, leases %q", calls(t, dir), leases(t, dir))
+			}
+		})
+	}
+}
+
+// At whatever operation an ADD is broken, no address stays taken.
+func TestBrokenAtEachOperation(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+	for n := 1; ; n++ {
+		count := 0
+		ctx := netconf.WithFault(t.Context(), func(context.Context, string) error {
+			if count++; count == n {
+				return io.ErrClosedPipe
+			}
+			return nil
+		})
+		req, _ := call(t, netconf.Add, withIPAM, dir)
+		step := ipam.FromConfig(req)
+		err := step.Add(ctx, req)
+		if count < n {
+			if err != nil || n < 2 {
+				t.Errorf("%d operations, %v", count, err)
+			}
+			return
+		}
+		if !errors.Is(err, io.ErrClosedPipe) || len(leases(t, dir)) > 0 {
+			t.Errorf("operation %d: %v, leases %q", n, err, leases(t, dir))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package ipam
+
+import (
+	"context"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// step runs one IPAM plugin. It keeps nothing between calls.
+type step struct {
+	name   string
+	plugin delegate.Plugin
+}
+
+func (s *step) Name() string { return "ipam" }
+
+func (s *step) Add(ctx context.Context, req *netconf.Request) error {
+	own := req.As(netconf.Add)
+	own.Prev = nil // an IPAM plugin's result is its addresses alone, in a chain too
+	result, err := delegate.Add(ctx, s.plugin, own)
+	if err != nil {
+		return err
+	}
+	if err := checkAnswer(result); err != nil {
+		return delegate.Undo(ctx, s.plugin, own, &Error{Op: netconf.Add, Plugin: s.name, Network: req.Network.Name, Err: err})
+	}
+	s.take(req, result)
+	return nil
+}
+
+// take appends the answer to the result. An IPAM plugin has no interfaces (SPEC, section 5 "Delegated
+// plugins (IPAM)"), and an index would be one into another list.
+func (s *step) take(req *netconf.Request, result *types100.Result) {
+	indexed := len(result.Interfaces) > 0
+	for _, ip := range result.IPs {
+		indexed = indexed || ip.Interface != nil
+		req.AddIP(-1, ip.Address, ip.Gateway)
+	}
+	for _, route := range result.Routes {
+		req.AddRoute(route)
+	}
+	if !result.DNS.IsEmpty() {
+		req.Result.DNS = result.DNS
+	}
+	if indexed {
+		warn(req, "the IPAM plugin's answer names interfaces: they are ignored", "plugin", s.name)
+	}
+}
+
+func (s *step) Check(ctx context.Context, req *netconf.Request) error {
+	return s.forward(ctx, req.As(netconf.Check))
+}
+
+func (s *step) Del(ctx context.Context, req *netconf.Request) error {
+	return s.forward(ctx, req.As(netconf.Del))
+}
+
+func (s *step) GC(ctx context.Context, req *netconf.Request) error {
+	return s.forward(ctx, req.As(netconf.GC))
+}
+
+func (s *step) Status(ctx context.Context, req *netconf.Request) error {
+	return s.forward(ctx, req.As(netconf.Status))
+}
+
+func (s *step) forward(ctx context.Context, req *netconf.Request) error {
+	_, err := s.plugin.Call(ctx, req)
+	return err
+}

@@ -1,0 +1,252 @@
+package ipam_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// An old result, and one of today's, is taken over; nothing has an interface, and a route without a
+// gateway has none (case C-RES-04).
+func TestAnswerIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ answer, ips, routes, dns string }{
+		"0.2.0": {`{"cniVersion":"0.2.0","ip4":{"ip":"10.61.0.3/24","gateway":"10.61.0.1","routes":[{"dst":"0.0.0.0/0"},{"dst":"198.51.100.0/24","gw":"10.61.0.9"}]},"dns":{"nameservers":["10.61.0.1"]}}`,
+			"10.61.0.3/24 via 10.61.0.1", "0.0.0.0/0 via <nil>, 198.51.100.0/24 via 10.61.0.9", "[10.61.0.1]"},
+		"0.2.0 IPv6":        {`{"cniVersion":"0.2.0","ip6":{"ip":"fd61::3/64","gateway":"fd61::1"}}`, "fd61::3/64 via fd61::1", "", "[]"},
+		"without a version": {`{"ip4":{"ip":"10.61.0.3/24"}}`, "10.61.0.3/24 via <nil>", "", "[]"},
+		"1.1.0": {`{"cniVersion":"1.1.0","ips":[{"address":"10.61.0.3/31"},{"address":"fd61::/64","gateway":"fe80::1"},{"address":"10.62.0.255/32"}],"routes":[{"dst":"::/0","mtu":1400}],"dns":{"search":["a"]}}`,
+			"10.61.0.3/31 via <nil>, fd61::/64 via fe80::1, 10.62.0.255/32 via <nil>", "::/0 via <nil>", "[]"},
+		"with interfaces": {`{"cniVersion":"1.0.0","interfaces":[{"name":"eth7"}],"ips":[{"address":"10.61.0.3/24","interface":0}]}`, "10.61.0.3/24 via <nil>", "", "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := program(t, book, c.answer)
+			req, log := call(t, netconf.Add, withIPAM, dir)
+			req.AddInterface(&types100.Interface{Name: "eth0", Sandbox: "/n"})
+			req.AddRoute(&types.Route{Dst: net.IPNet{IP: net.IPv4(192, 0, 2, 0), Mask: net.CIDRMask(24, 32)}})
+			if err := ipam.FromConfig(req).Add(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			var ips, routes []string
+			for _, ip := range req.Result.IPs {
+				ips = append(ips, fmt.Sprintf("%v via %v", &ip.Address, ip.Gateway))
+				if ip.Interface != nil {
+					t.Errorf("%v has interface %d", &ip.Address, *ip.Interface)
+				}
+			}
+			for _, r := range req.Result.Routes[1:] {
+				routes = append(routes, fmt.Sprintf("%v via %v", &r.Dst, r.GW))
+			}
+			if got := strings.Join(ips, ", "); got != c.ips {
+				t.Errorf("addresses %s: expected %s", got, c.ips)
+			}
+			if got := strings.Join(routes, ", "); got != c.routes {
+				t.Errorf("routes %s: expected %s", got, c.routes)
+			}
+			if got := fmt.Sprint(req.Result.DNS.Nameservers); got != c.dns {
+				t.Errorf("name servers %s: expected %s", got, c.dns)
+			}
+			if warned := strings.Contains(log.String(), "interfaces"); len(req.Result.Interfaces) != 1 || warned != (name == "with interfaces") {
+				t.Errorf("%d interfaces, warned %q", len(req.Result.Interfaces), log)
+			}
+			if calls(t, dir) != "ADD" {
+				t.Errorf("calls %s", calls(t, dir))
+			}
+		})
+	}
+}
+
+// An answer that cannot be used fails the ADD at once, and what the plugin has written down is released.
+func TestBadAnswer(t *testing.T) {
+	t.Parallel()
+	for answer, words := range map[string][]string{
+		`{"cniVersion":"1.1.0"}`:                                        {"no address"},
+		`{"ips":[{"address":"10.0.0.3/24","gateway":"fd00::1"}]}`:       {"ips[0].gateway", "fd00::1", "another family"},
+		`{"ips":[{"address":"fd00::3/64","gateway":"10.0.0.1"}]}`:       {"ips[0].gateway", "another family"},
+		`{"ips":[{"address":"10.0.0.3/24","gateway":"0.0.0.0"}]}`:       {"ips[0].gateway"},
+		`{"ips":[{"address":"10.0.0.3/24"},{"address":"10.0.0.3/24"}]}`: {"ips[1].address", "ips[0]"},
+		`{"ips":[{"address":"10.0.0.3/24"},{"address":"10.0.0.3/16"}]}`: {"ips[1].address", "10.0.0.3/16"},
+		`{"ips":[{"address":"10.0.0.0/24"}]}`:                           {"ips[0].address", "10.0.0.0/24", "network or broadcast"},
+		`{"ips":[{"address":"10.0.0.3/30"}]}`:                           {"network or broadcast"},
+		`{"ips":[{"address":"0.0.0.0/24"},{"address":"224.0.0.1/24"}]}`: {"ips[0].address", "ips[1].address"},
+		`{"ips":[{"address":"127.0.0.1/8"}]}`:                           {"no address of a host"},
+		`{"ips":[{"address":"255.255.255.255/32"}]}`:                    {"no address of a host"},
+		`{"ips":[{"address":"10.0.0.3/0"}]}`:                            {"length 0"},
+		`{"ips":[{"address":"::ffff:10.0.0.3/120"}]}`:                   {"one family"},
+		`{"ips":[{"address":"::/64"}]}`:                                 {"no address of a host"},
+		`{"ips":[{"address":"ff02::1/64"}]}`:                            {"no address of a host"},
+		`{"ips":[{"address":"10.0.0.256/24"}]}`:                         {"ips[0].address"},
+		`{"ips":[null]}`:                                                {"ips[0]"},
+		`hello`:                                                         {"not JSON"},
+		``:                                                              {"empty"},
+		`{"code":11,"msg":"later"}`:                                     {"later"},
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			dir := program(t, book, answer)
+			req, _ := call(t, netconf.Add, withIPAM, dir)
+			err := ipam.FromConfig(req).Add(t.Context(), req)
+			if netconf.Code(err) != 104 {
+				t.Fatalf("code %d: %v", netconf.Code(err), err)
+			}
+			for _, word := range append(words, `"fake" ADD, network "net"`) {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("error %q: expected %q in it", err, word)
+				}
+			}
+			if calls(t, dir) != "ADD DEL" || len(leases(t, dir)) > 0 || len(req.Result.IPs) > 0 {
+				t.Errorf("calls %q, leases %q, result %v", calls(t, dir), leases(t, dir), req.Result)
+			}
+			var own *ipam.Error
+			var coded *types.Error
+			if errors.Is(err, ipam.ErrBadAnswer) && (!errors.As(err, &own) || !errors.As(err, &coded) || coded.Msg != err.Error()) {
+				t.Errorf("%+v: not an *ipam.Error, or less is said under another skel", coded)
+			}
+		})
+	}
+}
+
+func TestFailedAddIsReleased(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, "")
+	write(t, filepath.Join(dir, "fail.ADD"), `{"code":101,"msg":"no room in 10.0.0.0/24"}`)
+	req, _ := call(t, netconf.Add, withIPAM, dir)
+	err := ipam.FromConfig(req).Add(t.Context(), req)
+	if netconf.Code(err) != 101 || !strings.Contains(err.Error(), "no room in 10.0.0.0/24") {
+		t.Errorf("code %d: %v", netconf.Code(err), err)
+	}
+	if calls(t, dir) != "ADD DEL" || len(leases(t, dir)) > 0 {
+		t.Errorf("calls %q, leases %q", calls(t, dir), leases(t, dir))
+	}
+}
+
+// Every verb reaches the plugin, with the same configuration, byte for byte, and the same environment:
+// GC too, which no reference plugin passes on. DEL needs no namespace and no prevResult (F5), and STATUS is
+// the plugin's word about its pool (F7).
+func TestF5F7EveryVerbIsPassedOn(t *testing.T) {
+	t.Parallel()
+	const prev = `"prevResult":{"cniVersion":"1.1.0","ips":[{"address":"10.0.0.3/24"}],"x-vendor":18446744073709551615}`
+	const args = "IgnoreUnknown=1;K8S_POD_UID=;LABEL=YWJj=="
+	for _, c := range []struct {
+		command netconf.Command
+		run     func(ipam.Step, context.Context, *netconf.Request) error
+		keys    string
+		code    uint
+		said    string
+	}{
+		{netconf.Add, ipam.Step.Add, "", 101, "ADD c1 /run/netns/none eth0 " + args},
+		{netconf.Check, ipam.Step.Check, prev, 102, "CHECK c1 /run/netns/none eth0 " + args},
+		{netconf.Del, ipam.Step.Del, "", 105, "DEL c1  eth0 " + args},
+		{netconf.GC, ipam.Step.GC, `"cni.dev/valid-attachments":[]`, 105, "GC    "},
+		{netconf.Status, ipam.Step.Status, "", 50, "STATUS    "},
+	} {
+		t.Run(string(c.command), func(t *testing.T) {
+			t.Parallel()
+			dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+			config := withIPAM
+			if c.keys != "" {
+				config = strings.Replace(config, `"n":`, c.keys+` , "n":`, 1)
+			}
+			for _, fail := range []bool{false, true} {
+				if fail {
+					write(t, filepath.Join(dir, "answer"), "")
+					write(t, filepath.Join(dir, "fail."+string(c.command)), fmt.Sprintf(`{"code":%d,"msg":"because"}`, c.code))
+				}
+				req, _ := call(t, c.command, config, dir)
+				if c.command == netconf.GC || c.command == netconf.Status {
+					req.Args, req.ContainerID, req.Netns, req.IfName = nil, "", "", ""
+				}
+				step := ipam.FromConfig(req)
+				if c.command == netconf.Del {
+					req = req.As(netconf.Add) // a step in a rollback of a daemon's
+				}
+				err := c.run(step, t.Context(), req)
+				if want := map[bool]uint{true: c.code}[fail]; netconf.Code(err) != want {
+					t.Errorf("code %d: %v: expected %d", netconf.Code(err), err, want)
+				}
+				if fail && !strings.Contains(err.Error(), "because") {
+					t.Error(err)
+				}
+			}
+			said, err := os.ReadFile(filepath.Join(dir, "calls"))
+			if first, _, _ := strings.Cut(string(said), "\n"); err != nil || !sameArgs(first, c.said) {
+				t.Errorf("environment %q: expected %q", first, c.said)
+			}
+			if got, err := os.ReadFile(filepath.Join(dir, "stdin."+string(c.command))); err != nil || string(got) != config {
+				t.Errorf("configuration %s: expected %s", got, config)
+			}
+		})
+	}
+}
+
+// sameArgs compares the words; of the last, CNI_ARGS, the pairs, whose order has no meaning.
+func sameArgs(a, b string) bool {
+	i, j := strings.LastIndex(a, " ")+1, strings.LastIndex(b, " ")+1
+	x, y := strings.Split(a[i:], ";"), strings.Split(b[j:], ";")
+	if a[:i] != b[:j] || len(x) != len(y) {
+		return false
+	}
+	for _, pair := range x {
+		if !strings.Contains(";"+b[j:]+";", ";"+pair+";") {
+			return false
+		}
+	}
+	return true
+}
+
+// A configuration's version that lacks a verb is no reason to fail in it.
+func TestVerbsOfOldVersions(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, "")
+	config := strings.Replace(withIPAM, "1.1.0", "0.3.1", 1)
+	req, _ := call(t, netconf.Add, config, dir)
+	step := ipam.FromConfig(req)
+	for _, run := range []func(context.Context, *netconf.Request) error{step.Check, step.GC, step.Status} {
+		if err := run(t.Context(), req); err != nil {
+			t.Error(err)
+		}
+	}
+	if calls(t, dir) != "" {
+		t.Errorf("calls %s", calls(t, dir))
+	}
+}
+
+// An uninstall script took the program away before the pods were gone (case C-DEL-06): the DEL names
+// it and CNI_PATH, and can be repeated when it is back.
+func TestProgramMissingAtDel(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+	req, _ := call(t, netconf.Add, withIPAM, dir)
+	if err := ipam.FromConfig(req).Add(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "fake")
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	req, _ = call(t, netconf.Del, withIPAM, dir)
+	step := ipam.FromConfig(req)
+	err := step.Del(t.Context(), req)
+	if !errors.Is(err, delegate.ErrNotFound) || !strings.Contains(err.Error(), `"fake"`) || !strings.Contains(err.Error(), "CNI_PATH") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v: expected the program and CNI_PATH to be named", err)
+	}
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	if err := step.Del(t.Context(), req); err != nil || len(leases(t, dir)) > 0 {
+		t.Errorf("%v, leases %q", err, leases(t, dir))
+	}
+}
