@@ -74,7 +74,7 @@ func TestNS(t *testing.T) {
 	if _, err := nb.Handle().LinkByName("onlyina"); !link.Gone(err) {
 		t.Error(err)
 	}
-	n := 0
+	n, before := 0, inside()
 	for i, s := range []*link.NS{na, nb, host} {
 		err := s.Do(func() error {
 			n++
@@ -88,7 +88,7 @@ func TestNS(t *testing.T) {
 			t.Errorf("the function's error came back as %v", err)
 		}
 	}
-	if inside() != inside() || hostHas(t, "onlyina") {
+	if inside() != before || hostHas(t, "onlyina") {
 		t.Error("the caller's thread was moved")
 	}
 }
