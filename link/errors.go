@@ -36,6 +36,14 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is tells whether target is [ErrNotSupported] and the kernel said so in its own words.
+func (e *Error) Is(target error) bool { return target == ErrNotSupported && unsupported(e.Err) }
+
+// unsupported: EOPNOTSUPP for a kind of link, EAFNOSUPPORT for a family. Both are errors.ErrUnsupported too.
+func unsupported(err error) bool {
+	return errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, netlink.ErrNotImplemented)
+}
+
 // As gives the error as a [*types.Error], which is how skel and upstream's skel find the code: the one
 // that Err carries, else the one that stands for the kernel's answer. Without either it is false.
 func (e *Error) As(target any) bool {
@@ -72,7 +80,7 @@ func codeOf(err error) uint {
 		return netconf.CodeTryAgainLater
 	case is(syscall.EEXIST):
 		return netconf.CodeExists
-	case is(syscall.EOPNOTSUPP, syscall.EAFNOSUPPORT):
+	case unsupported(err):
 		return netconf.CodeNotSupported
 	case is(syscall.EINVAL, syscall.ERANGE):
 		return netconf.CodeInvalidNetworkConfig

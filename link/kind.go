@@ -218,9 +218,7 @@ func (c claim) removeInside(ctx context.Context, container *NS, kind string) err
 		return err
 	}
 	if l != nil && c.ownsInside(l, kind) {
-		if err := remove(ctx, container, l); err != nil {
-			return err
-		}
+		return remove(ctx, container, l)
 	}
 	if l, err = find(container, c.HostName(asideRole)); err != nil || l == nil {
 		return err

@@ -490,3 +490,22 @@ func recording(ops *[]string) netconf.Fault {
 		return nil
 	}
 }
+
+// A link that nobody has labelled is not repaired: it is the user's.
+func TestEnsureLeavesForeignLinks(t *testing.T) {
+	uplink(t)
+	ns := space(t)
+	host, container := spaces(t, ns)
+	ns.Run("sh", "-c", "ip link add q0 type veth peer name q1; ip link add eth0 link q0 type macvlan mode bridge")
+	same := unchanged(t, ns)
+	if _, err := (link.Macvlan{Parent: link.Parent{Name: "p0"}}).Ensure(t.Context(), host, container, owner("a")); !errors.Is(err, netconf.ErrExists) {
+		t.Errorf("macvlan: %v", err)
+	}
+	same("after Ensure of a macvlan")
+	ns.Run("sh", "-c", "ip link del eth0; ip link add eth0 type veth peer name other")
+	same = unchanged(t, ns)
+	if _, _, err := (link.Veth{}).Ensure(t.Context(), host, container, owner("a")); !errors.Is(err, netconf.ErrExists) {
+		t.Errorf("veth: %v", err)
+	}
+	same("after Ensure of a veth")
+}

@@ -155,7 +155,7 @@ func (m Macvlan) Ensure(ctx context.Context, host, container *NS, o Owner) (netl
 		return nil, err
 	case l == nil:
 		return m.Create(ctx, host, container, o)
-	case !claim{Owner: o}.ownsInside(l, macvlanKind):
+	case !claim{Owner: o, marked: true}.ownsInside(l, macvlanKind):
 		return nil, taken(o.IfName, l)
 	}
 	if err := m.verify(l, host, container, o.IfName); err != nil {

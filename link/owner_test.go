@@ -74,6 +74,7 @@ func TestErrorCode(t *testing.T) {
 	}{
 		{syscall.EEXIST, netconf.CodeExists},
 		{syscall.EOPNOTSUPP, netconf.CodeNotSupported},
+		{syscall.EAFNOSUPPORT, netconf.CodeNotSupported},
 		{link.ErrNotSupported, netconf.CodeNotSupported},
 		{syscall.EBUSY, netconf.CodeTryAgainLater},
 		{syscall.EINVAL, netconf.CodeInvalidNetworkConfig},
@@ -86,6 +87,9 @@ func TestErrorCode(t *testing.T) {
 		err := fmt.Errorf("outer: %w", &link.Error{Op: "link add", Name: "eth0", Err: test.err})
 		if got := netconf.Code(err); got != test.want {
 			t.Errorf("%v: code %d, expected %d", err, got, test.want)
+		}
+		if got := errors.Is(err, link.ErrNotSupported); got != (test.want == netconf.CodeNotSupported) {
+			t.Errorf("%v is ErrNotSupported: %v", err, got)
 		}
 		if !errors.Is(err, test.err) {
 			t.Errorf("%v is not %v", err, test.err)

@@ -134,7 +134,7 @@ func (v Veth) Ensure(ctx context.Context, host, container *NS, o Owner) (outer, 
 		return nil, nil, err
 	case inner == nil:
 		return v.Create(ctx, host, container, o)
-	case !claim{Owner: o}.ownsInside(inner, vethKind):
+	case !claim{Owner: o, marked: true}.ownsInside(inner, vethKind):
 		return nil, nil, taken(o.IfName, inner)
 	}
 	if outer, err = v.other(host, inner); err != nil {
@@ -237,9 +237,7 @@ func (v Veth) remove(ctx context.Context, host, container *NS, c claim) error {
 		return err
 	}
 	if l != nil {
-		if err := remove(ctx, host, l); err != nil {
-			return err
-		}
+		return remove(ctx, host, l) // and with it the other end
 	}
 	return c.removeInside(ctx, container, vethKind)
 }
