@@ -74,15 +74,16 @@ func (r *report) read(in io.Reader) error {
 			r.output[key] = append(r.output[key], e.Output)
 		case "pass", "fail", "skip":
 			map[string]map[string]bool{"pass": r.passed, "fail": r.failed, "skip": r.skipped}[e.Action][key] = true
-			if delete(r.running, key); e.Action != "pass" {
-				r.told[key] = append(r.told[key], r.output[key]...)
+			delete(r.running, key)
+			if e.Action == "fail" || e.Action == "skip" && !r.failed[key] {
+				r.told[key] = r.output[key]
 			}
 			delete(r.output, key)
 		}
 	}
 	for key := range r.running {
 		r.failed[key] = true
-		r.told[key] = append(r.told[key], r.output[key]...)
+		r.told[key] = r.output[key]
 	}
 	return lines.Err()
 }
