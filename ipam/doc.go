@@ -17,6 +17,9 @@
 // later step fails. CHECK, DEL, GC and STATUS are passed on; those that the configuration's version
 // does not have are not sent.
 //
+// An IPAM program made with upstream's library fails, on DEL too, at arguments that are not its own.
+// It is called again, with a warning, with those that it can read.
+//
 // It does not know package skel: a step is a plain value with the methods Add, Check, Del, GC and Status,
 // good under upstream's skel and in a daemon too (see the examples).
 //

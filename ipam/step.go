@@ -2,6 +2,8 @@ package ipam
 
 import (
 	"context"
+	"maps"
+	"strings"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
@@ -18,17 +20,18 @@ type step struct {
 func (s *step) Name() string { return "ipam" }
 
 func (s *step) Add(ctx context.Context, req *netconf.Request) error {
-	own := req.As(netconf.Add)
-	own.Prev = nil // an IPAM plugin's result is its addresses alone, in a chain too
-	result, err := delegate.Add(ctx, s.plugin, own)
-	if err != nil {
-		return err
-	}
-	if err := checkAnswer(result); err != nil {
-		return delegate.Undo(ctx, s.plugin, own, &Error{Op: netconf.Add, Plugin: s.name, Network: req.Network.Name, Err: err})
-	}
-	s.take(req, result)
-	return nil
+	return s.readably(req.As(netconf.Add), func(own *netconf.Request) error {
+		own.Prev = nil // an IPAM plugin's result is its addresses alone, in a chain too
+		result, err := delegate.Add(ctx, s.plugin, own)
+		if err != nil {
+			return err
+		}
+		if err := checkAnswer(result); err != nil {
+			return delegate.Undo(ctx, s.plugin, own, &Error{Op: netconf.Add, Plugin: s.name, Network: req.Network.Name, Err: err})
+		}
+		s.take(req, result)
+		return nil
+	})
 }
 
 // take appends the answer to the result. An IPAM plugin has no interfaces (SPEC, section 5 "Delegated
@@ -67,6 +70,36 @@ func (s *step) Status(ctx context.Context, req *netconf.Request) error {
 }
 
 func (s *step) forward(ctx context.Context, req *netconf.Request) error {
-	_, err := s.plugin.Call(ctx, req)
-	return err
+	return s.readably(req, func(own *netconf.Request) error {
+		_, err := s.plugin.Call(ctx, own)
+		return err
+	})
+}
+
+// readably makes a call with CNI_ARGS as they came; if the plugin cannot read them, once more with
+// those that it can. What upstream's library reads arguments with (types.LoadArgs) fails at a '=' in a
+// value and, without IgnoreUnknown, at a key that was meant for somebody else. It fails on DEL too, so
+// an address could never be released. It reads them before it does anything.
+func (s *step) readably(req *netconf.Request, call func(own *netconf.Request) error) error {
+	err := call(req.As(req.Command))
+	if err == nil || !strings.Contains(err.Error(), "ARGS: invalid pair") && !strings.Contains(err.Error(), "ARGS: unknown args") {
+		return err
+	}
+	again := req.As(req.Command)
+	again.Args = readable(req.Args)
+	if maps.Equal(again.Args, req.Args) {
+		return err
+	}
+	warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", again.Args.String(), "error", err.Error())
+	return call(again)
+}
+
+func readable(args netconf.Args) netconf.Args {
+	out := netconf.Args{"IgnoreUnknown": "1"}
+	for key, value := range args { // an IgnoreUnknown of the caller's own counts
+		if !strings.Contains(value, "=") {
+			out[key] = value
+		}
+	}
+	return out
 }

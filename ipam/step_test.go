@@ -250,3 +250,62 @@ func TestProgramMissingAtDel(t *testing.T) {
 		t.Errorf("%v, leases %q", err, leases(t, dir))
 	}
 }
+
+// Upstream's library cannot read a '=' in a value, nor, without IgnoreUnknown, a key it does not know;
+// all references use it, on DEL too (case C-CONF-08). Who can read the arguments gets them as they are.
+func TestArgumentsThatThePluginCannotRead(t *testing.T) {
+	t.Parallel()
+	const picky = `case $CNI_ARGS in
+*==*) echo '{"code":999,"msg":"ARGS: invalid pair \"LABEL=YWJj==\""}'; exit 1;;
+*IgnoreUnknown=1*|"") ;;
+*) echo '{"code":999,"msg":"ARGS: unknown args [\"X=1\"]"}'; exit 1;;
+esac
+` + book
+	for _, c := range []struct {
+		args netconf.Args
+		said string // what reaches the store; "" is nothing
+		code uint
+	}{
+		{netconf.Args{"IgnoreUnknown": "1", "A": "b"}, "IgnoreUnknown=1;A=b", 0},
+		{netconf.Args{"IgnoreUnknown": "1", "LABEL": "YWJj==", "A": "b"}, "IgnoreUnknown=1;A=b", 0},
+		{netconf.Args{"X": "1"}, "IgnoreUnknown=1;X=1", 0},
+		{netconf.Args{"X": "1", "LABEL": "YWJj=="}, "IgnoreUnknown=1;X=1", 0},
+		{netconf.Args{"X": "1", "IgnoreUnknown": "0"}, "", 999}, // as the caller wants it
+		{nil, "", 0},
+	} {
+		t.Run(c.args.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := program(t, picky, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+			req, log := call(t, netconf.Add, withIPAM, dir)
+			req.Args = c.args
+			before := c.args.String()
+			step := ipam.FromConfig(req)
+			for _, run := range []func(context.Context, *netconf.Request) error{step.Add, step.Del} {
+				log.Reset()
+				if err := run(t.Context(), req); netconf.Code(err) != c.code {
+					t.Errorf("code %d: %v", netconf.Code(err), err)
+				}
+				if warned := strings.Contains(log.String(), "CNI_ARGS"); warned != (c.code == 0 && c.said != before) {
+					t.Errorf("warned %q", log)
+				}
+			}
+			said, err := os.ReadFile(filepath.Join(dir, "calls"))
+			if c.code == 0 && (err != nil || strings.Count(string(said), " eth0 "+c.said+"\n") != 2) {
+				t.Errorf("%v: calls %q: expected %q", err, said, c.said)
+			}
+			if req.Args.String() != before || len(leases(t, dir)) > 0 {
+				t.Errorf("arguments now %v, leases %q", req.Args, leases(t, dir))
+			}
+		})
+	}
+	all := netconf.Args{"LABEL": "YWJj=="}
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+	req, _ := call(t, netconf.Add, withIPAM, dir)
+	req.Args = all
+	if err := ipam.FromConfig(req).Add(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := os.ReadFile(filepath.Join(dir, "calls")); err != nil || !strings.HasSuffix(string(said), " LABEL=YWJj==\n") {
+		t.Errorf("%v: calls %q", err, said)
+	}
+}
