@@ -31,6 +31,7 @@ var everywhere = []string{
 // stands for all below it.
 var forbidden = map[string]string{
 	"crypto/":                        "it costs 0.45 MB and its self-tests run at every start: hash/fnv names things as well",
+	"testing":                        "it registers flags at every start: skeltest is for tests",
 	"regexp":                         "its tables cost size and time at every start: a loop over the bytes does it",
 	"net/http":                       "it brings crypto/tls: what talks to an API server lives in a module of its own",
 	"text/template":                  "it keeps the linker from dropping any exported method",
