@@ -50,7 +50,7 @@ func (c *core) run(ctx context.Context, call IO) int {
 		}
 	default:
 		err = c.do(ctx, req, func() error {
-			if err := req.EncodeResult(out); err != nil {
+			if err := c.encode(req, out); err != nil {
 				return err
 			}
 			return write(call.Stdout, out)
@@ -66,6 +66,15 @@ func (c *core) run(ctx context.Context, call IO) int {
 		req.Warn("the error could not be reported on stdout", "error", err.Error())
 	}
 	return 1
+}
+
+// encode prints the result of an ADD. An IPAM plugin answers with its own addresses alone: a prevResult
+// that stands in the configuration of its caller, which a delegate gets whole, is not for it to hand on.
+func (c *core) encode(req *netconf.Request, out io.Writer) error {
+	if c.kind == IPAM {
+		return netconf.EncodeResult(out, nil, req.Result, req.Network.CNIVersion)
+	}
+	return req.EncodeResult(out)
 }
 
 // parse reads the call. It waits for the end of stdin no longer than the verb may take.

@@ -419,8 +419,10 @@ func TestKindsHoldTheResultToTheirRule(t *testing.T) {
 	}})
 	p.Kind = skel.IPAM
 	c := call(netconf.Add)
-	c.Netns = "/run/netns/not/yet"
-	c.Run(t.Context(), t, p).OK(t)
+	c.Netns, c.Prev = "/run/netns/not/yet", prevResult
+	if a := c.Run(t.Context(), t, p).OK(t); len(a.Result.IPs) != 1 || len(a.Result.Interfaces) != 0 {
+		t.Errorf("an IPAM plugin hands its caller's prevResult on: %s", a.Stdout)
+	}
 }
 
 func TestDNSOfTheConfigurationGoesIntoTheResult(t *testing.T) {

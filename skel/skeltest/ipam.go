@@ -19,7 +19,7 @@ var ipamScript []byte
 // its ADD is 10.1.0.N/24 and fd00:1::N/64 with the gateways 10.1.0.1 and fd00:1::1, where N is the lowest
 // free number from 2.
 type IPAM struct {
-	Path []string // CNI_PATH: where the program is
+	Path string // CNI_PATH: where the program is
 	dir  string
 	t    testing.TB
 }
@@ -28,7 +28,7 @@ type IPAM struct {
 func NewIPAM(t testing.TB) *IPAM {
 	t.Helper()
 	dir := t.TempDir()
-	i := &IPAM{Path: []string{dir}, dir: dir, t: t}
+	i := &IPAM{Path: dir, dir: dir, t: t}
 	i.write("test-ipam", string(ipamScript), 0o755)
 	if err := os.Mkdir(filepath.Join(dir, "reserved"), 0o755); err != nil {
 		t.Fatal(err)

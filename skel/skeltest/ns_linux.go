@@ -153,12 +153,17 @@ func (n *NS) Do(f func()) {
 }
 
 // locked runs f on a thread that ends with it: whatever namespace f leaves it in is never seen by
-// another goroutine.
+// another goroutine. It is never the main thread, which cannot end and is what /proc/PID/ns/net shows.
 func locked(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		done <- f()
+		if unix.Gettid() != unix.Getpid() {
+			done <- f()
+			return
+		}
+		done <- locked(f) // the main thread is held meanwhile, so that the next one is another
+		runtime.UnlockOSThread()
 	}()
 	return <-done
 }

@@ -155,7 +155,7 @@ func TestIPAMKeepsAndFails(t *testing.T) {
 	ipam := NewIPAM(t)
 	run := func(verb netconf.Command, id string) Answer {
 		c := Call{Command: verb, ContainerID: id, Netns: "/x", IfName: "eth0", Config: `{"cniVersion":"1.0.0","name":"n","ipam":{"type":"test-ipam"}}`}
-		return c.Run(t.Context(), t, Binary(filepath.Join(ipam.Path[0], "test-ipam")))
+		return c.Run(t.Context(), t, Binary(filepath.Join(ipam.Path, "test-ipam")))
 	}
 	if a := run(netconf.Add, "a").OK(t); a.Result.IPs[0].Address.String() != "10.1.0.2/24" {
 		t.Errorf("result %s", a.Stdout)
