@@ -15,9 +15,12 @@ import (
 //
 // A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is.
 //
-// Where an IPv6 address comes, and only there, it writes these sysctls, on the link itself and on no
-// other, before the link is up:
+// It writes these sysctls, on the link itself and on no other, before the link is up. Those of IPv6 only where
+// an IPv6 address comes:
 //
+//	arp_notify=1                the kernel tells the neighbours of the addresses when the link goes up, and
+//	ndisc_notify=1              when its MAC changes, so that a switch, and a neighbour who knew one of
+//	                            them by another MAC, learn it
 //	disable_ipv6=0              a runtime's default may be 1
 //	keep_addr_on_down=1         else IPv6 addresses vanish when the link goes down for a moment
 //	accept_dad=0                without duplicate address detection: covers the link-local address too
@@ -25,9 +28,7 @@ import (
 //	accept_ra_defrtr=0          where an IPv6 default route comes: it is the one in use, not one that a
 //	                            neighbour advertises. Else router advertisements are the container's own affair.
 //
-// When the addresses are usable they are announced (gratuitous ARP, unsolicited neighbour advertisement), so that
-// a switch, and a neighbour who knew an address by another MAC, learn it; if that fails it is a
-// warning.
+// An announcement that cannot be made is a warning.
 type Addresses struct {
 	// Interface is the name of the interface in the container. Default: CNI_IFNAME.
 	Interface string

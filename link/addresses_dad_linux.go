@@ -1,10 +1,15 @@
 package link
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -19,6 +24,9 @@ const (
 	// carrierTimeout is how long a carrier is waited for, without which the kernel does not begin. A
 	// network card takes one to two seconds to negotiate.
 	carrierTimeout = 2 * time.Second
+	// joinTimeout is how long the kernel is waited for to listen for who asks for an address. It takes less
+	// than a millisecond, and some more where many attachments are made at once.
+	joinTimeout = time.Second
 	// checkTimeout is how long Verify waits for what is only transient.
 	checkTimeout = 2 * time.Second
 )
@@ -44,12 +52,20 @@ func poll(ctx context.Context, timeout time.Duration, f func(waited time.Duratio
 	}
 }
 
-// settle waits until none of the plan's IPv6 addresses is tentative: they are usable, and no
-// neighbour has them. Other addresses of the link, its link-local one among them, are not waited for.
+// settle waits until the plan's IPv6 addresses are usable. Other addresses of the link, its
+// link-local one among them, are not waited for.
 func (p *AddressPlan) settle(ctx context.Context, n *NS, l netlink.Link) error {
-	if !p.has(false) || p.noDAD(l.Type()) {
+	switch {
+	case !p.has(false):
 		return nil
+	case p.noDAD(l.Type()):
+		return p.joined(ctx, n, l)
 	}
+	return p.detected(ctx, n, l)
+}
+
+// detected waits until none of the addresses is tentative, so that no neighbour has them.
+func (p *AddressPlan) detected(ctx context.Context, n *NS, l netlink.Link) error {
 	var pending netip.Prefix
 	carrier := false
 	err := poll(ctx, dadTimeout, func(waited time.Duration) (err error) {
@@ -109,4 +125,52 @@ func (p *AddressPlan) tentative(n *NS, l netlink.Link) (netip.Prefix, error) {
 		}
 	}
 	return pending, err
+}
+
+// joined waits until the link is a member of the addresses' solicited-node groups (RFC 4291, section
+// 2.7.1). The kernel joins them in a queue of its own, also without duplicate address detection; a neighbour
+// who asks for an address before that asks again after a second. It is no error if it takes longer.
+func (p *AddressPlan) joined(ctx context.Context, n *NS, l netlink.Link) error {
+	if l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) != 0 {
+		return nil
+	}
+	err := poll(ctx, joinTimeout, func(time.Duration) error {
+		var groups []byte
+		err := n.Do(func() (err error) {
+			groups, err = os.ReadFile("/proc/thread-self/net/igmp6")
+			return err
+		})
+		if err != nil {
+			return &Error{Op: "multicast groups of", Name: l.Attrs().Name, Err: err}
+		}
+		for _, a := range p.Addresses {
+			if a.Addr().Is6() && !member(groups, l.Attrs().Index, solicitedNode(a.Addr())) {
+				return errPending
+			}
+		}
+		return nil
+	})
+	if err == errPending {
+		return nil
+	}
+	return err
+}
+
+// solicitedNode is the multicast group in which neighbours ask for an address.
+func solicitedNode(a netip.Addr) netip.Addr {
+	group := netip.MustParseAddr("ff02::1:ff00:0").As16()
+	addr := a.As16()
+	copy(group[13:], addr[13:])
+	return netip.AddrFrom16(group)
+}
+
+// member looks for a group in /proc/net/igmp6: lines of ifindex, name, group in hex, and more.
+func member(groups []byte, index int, group netip.Addr) bool {
+	for line := range bytes.Lines(groups) {
+		f := strings.Fields(string(line))
+		if len(f) > 2 && f[0] == strconv.Itoa(index) && f[2] == hex.EncodeToString(group.AsSlice()) {
+			return true
+		}
+	}
+	return false
 }

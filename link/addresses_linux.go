@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/vishvananda/netlink"
@@ -59,11 +60,11 @@ func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 	if err != nil {
 		return err
 	}
-	if l.Attrs().RawFlags&unix.IFF_UP == 0 {
+	wasUp := l.Attrs().RawFlags&unix.IFF_UP != 0
+	if !wasUp {
 		if err := alter(ctx, "link up", name, func() error { return n.Handle().LinkSetUp(l) }); err != nil {
 			return err
 		}
-		fresh = p.Addresses // nobody has heard of them
 	}
 	if err := p.settle(ctx, n, l); err != nil {
 		return err
@@ -73,7 +74,9 @@ func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 			return err
 		}
 	}
-	p.announce(ctx, n, l, fresh)
+	if fresh || !wasUp {
+		p.announce(ctx, n, l, wasUp)
+	}
 	return nil
 }
 
@@ -138,13 +141,12 @@ func prefixLength(a netlink.Addr) int {
 	return ones
 }
 
-// addresses adds what is missing and returns it.
-func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) ([]netip.Prefix, error) {
+// addresses adds what is missing and tells whether anything was.
+func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) (fresh bool, err error) {
 	have, err := p.list(n, l)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	var fresh []netip.Prefix
 	for _, a := range p.Addresses {
 		old, ok := have[a.Addr()]
 		if ok && prefixLength(old) == a.Bits() && old.Flags&unix.IFA_F_DADFAILED == 0 {
@@ -152,7 +154,7 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) ([]n
 		}
 		if ok {
 			if err := deleteAddress(ctx, n, l, old); err != nil {
-				return nil, err
+				return fresh, err
 			}
 		}
 		ipnet := ipNet(a)
@@ -164,9 +166,9 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) ([]n
 			addr.Flags |= unix.IFA_F_NODAD
 		}
 		if err := alter(ctx, "address add", a.String()+" dev "+l.Attrs().Name, func() error { return n.Handle().AddrAdd(l, addr) }); err != nil {
-			return nil, err
+			return fresh, err
 		}
-		fresh = append(fresh, a)
+		fresh = true
 	}
 	return fresh, nil
 }
@@ -181,14 +183,37 @@ func deleteAddress(ctx context.Context, n *NS, l netlink.Link, a netlink.Addr) e
 	return err
 }
 
-// sysctls prepares the link for IPv6, if the plan has an address of it.
+// sysctls prepares the link for the families that the plan has addresses of.
 func (p *AddressPlan) sysctls(ctx context.Context, n *NS, l netlink.Link) error {
-	if !p.has(false) {
+	if len(p.Addresses) == 0 {
 		return nil
 	}
 	name := l.Attrs().Name
-	conf := "net/ipv6/conf/" + name + "/"
-	wanted := [][2]string{{"keep_addr_on_down", "1"}}
+	var wanted [][2]string
+	if p.has(true) {
+		wanted = append(wanted, [2]string{"net/ipv4/conf/" + name + "/arp_notify", "1"})
+	}
+	if p.has(false) {
+		wanted = append(wanted, p.sysctls6(l)...)
+	}
+	return n.Do(func() error { // one visit for all
+		for _, s := range wanted {
+			err := n.Sysctl(ctx, s[0], s[1])
+			switch {
+			case err == nil:
+			case !Gone(err):
+				return err
+			case strings.HasSuffix(s[0], "/disable_ipv6"):
+				return &Error{Op: "enable IPv6 on", Name: name, Err: fmt.Errorf("IPv6 is not available: %w", ErrNotSupported)}
+			}
+		}
+		return nil
+	})
+}
+
+// sysctls6 lists those of IPv6; only the first is in every kernel that has IPv6.
+func (p *AddressPlan) sysctls6(l netlink.Link) [][2]string {
+	wanted := [][2]string{{"disable_ipv6", "0"}, {"keep_addr_on_down", "1"}, {"ndisc_notify", "1"}}
 	if p.noDAD(l.Type()) {
 		wanted = append(wanted, [2]string{"accept_dad", "0"})
 	} else {
@@ -197,20 +222,10 @@ func (p *AddressPlan) sysctls(ctx context.Context, n *NS, l netlink.Link) error 
 	if slices.ContainsFunc(p.Routes, func(r Route) bool { return r.isDefault() && r.Dst.Addr().Is6() && r.table() == TableMain }) {
 		wanted = append(wanted, [2]string{"accept_ra_defrtr", "0"})
 	}
-	return n.Do(func() error { // one visit for all
-		switch err := n.Sysctl(ctx, conf+"disable_ipv6", "0"); {
-		case Gone(err):
-			return &Error{Op: "enable IPv6 on", Name: name, Err: fmt.Errorf("IPv6 is not available: %w", ErrNotSupported)}
-		case err != nil:
-			return err
-		}
-		for _, s := range wanted {
-			if err := n.Sysctl(ctx, conf+s[0], s[1]); err != nil && !Gone(err) { // an older kernel lacks it
-				return err
-			}
-		}
-		return nil
-	})
+	for i := range wanted {
+		wanted[i][0] = "net/ipv6/conf/" + l.Attrs().Name + "/" + wanted[i][0]
+	}
+	return wanted
 }
 
 // Delete takes the plan's routes, as far as they are ours, and its addresses off the link, which stays as

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
@@ -100,7 +101,15 @@ func pair(t *testing.T, addresses ...string) (container, neighbour *skeltest.NS)
 		neighbour.Run("ip", args...)
 	}
 	neighbour.Run("ip", "link", "set", "p0", "up")
-	return container, neighbour
+	// The kernel joins the groups in which the addresses are asked for in its own time.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+		groups := strings.Count(neighbour.Run("ip", "-6", "maddress", "show", "dev", "p0"), "ff02::1:ff")
+		if groups > strings.Count(strings.Join(addresses, " "), "::") {
+			return container, neighbour
+		}
+	}
+	t.Fatal("p0 does not listen for who asks for its addresses")
+	return nil, nil
 }
 
 // layer3 is a snapshot without the links: addresses, routes, rules, neighbours. (Of a link whose peer is in a namespace
