@@ -163,7 +163,7 @@ func TestBridgeCheck(t *testing.T) {
 		"ip link set cni7 down":                                    {"cni7", "up", "down"},
 		"ip link del cni7":                                         {"cni7", "gone"},
 		"ip link set HOST nomaster":                                {"HOST", "bridge", "cni7", "none"},
-		"ip link set HOST down":                                    {"HOST", "up", "down"},
+		"ip link set HOST down":                                    {"HOST", "the state is down"},
 		"ip address del 10.1.0.1/24 dev cni7":                      {"cni7", "10.1.0.1/24", "missing"},
 		"sysctl -w net.ipv4.ip_forward=0":                          {"ip_forward", "0"},
 		"ip link add br9 type bridge; ip link set HOST master br9": {"HOST", "cni7", "br9"},
@@ -223,6 +223,9 @@ func TestGateway(t *testing.T) {
 			if !strings.Contains(have, test.want) || test.force && strings.Contains(have, "10.1.0.9") {
 				t.Errorf("addresses %s", have)
 			}
+			if strings.Contains(have, test.want) && strings.Contains(test.want, ":") && !strings.Contains(have, test.want+" scope "+scope(test.want)+" nodad") {
+				t.Errorf("an IPv6 address that has to wait: %s", have)
+			}
 			address, _, _ := net.ParseCIDR(test.want)
 			if r := a.Result; !r.IPs[0].Gateway.Equal(address) || len(r.Routes) != 1 || !r.Routes[0].GW.Equal(address) {
 				t.Errorf("result %+v", r)
@@ -233,6 +236,14 @@ func TestGateway(t *testing.T) {
 			add(ns, "a").With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
 		})
 	}
+}
+
+// scope is what ip calls the scope of an IPv6 address.
+func scope(address string) string {
+	if strings.HasPrefix(address, "fe80") {
+		return "link"
+	}
+	return "global"
 }
 
 // Default routes that IPAM gave stay the only ones.

@@ -227,6 +227,10 @@ func TestF9SecondADD(t *testing.T) {
 			add(ns, "a").Run(t.Context(), t, p).Fails(t, netconf.CodeExists, "eth0")
 			same("after the second ADD")
 
+			broken := map[bool]skel.Step{true: link.Macvlan{Parent: link.Parent{Name: "nosuch"}}, false: link.Veth{Bridge: "nosuch"}}[k.name == "macvlan"]
+			add(ns, "a").Run(t.Context(), t, plugin(broken)).Fails(t, netconf.CodeExists, "eth0")
+			same("after a second ADD whose configuration is wrong too")
+
 			cancelled, cancel := context.WithCancel(t.Context())
 			cancel()
 			add(ns, "a").Run(cancelled, t, p).Fails(t, netconf.CodeTryAgainLater)
@@ -508,4 +512,26 @@ func TestEnsureLeavesForeignLinks(t *testing.T) {
 		t.Errorf("veth: %v", err)
 	}
 	same("after Ensure of a veth")
+}
+
+// What goes away between the look and the deletion is gone all the same.
+func TestDELWhileTheLinkGoes(t *testing.T) {
+	uplink(t)
+	bridge(t)
+	for _, k := range kinds() {
+		ns := space(t)
+		add(ns, "a").Run(t.Context(), t, plugin(k.step)).OK(t)
+		raced := false
+		ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+			if strings.HasPrefix(op, "link del") && !raced {
+				raced = true
+				ns.Run("ip", "link", "del", "eth0")
+			}
+			return nil
+		})
+		add(ns, "a").With(netconf.Del).Run(ctx, t, plugin(k.step)).OK(t)
+		if !raced {
+			t.Errorf("%s: nothing was deleted", k.name)
+		}
+	}
 }

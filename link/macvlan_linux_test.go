@@ -71,7 +71,7 @@ func TestMacvlanDefaultParent(t *testing.T) {
 		{"IPv4 first", "ip -6 route add default dev p1 metric 1; ip route add default dev p0 metric 10", "p0"},
 		{"IPv6", "ip -6 route add default dev p1", "p1"},
 		{"next hops", "ip route add default nexthop dev p1 nexthop dev p0", "p1"},
-		{"unreachable", "ip route add unreachable default; ip -6 route add default dev p1", "p1"},
+		{"unreachable", "ip route add unreachable default; ip -6 route add unreachable default metric 1; ip -6 route add default dev p1 metric 2", "p1"},
 		{"other table", "ip route add default dev p0 table 7", ""},
 		{"none", "true", ""},
 	} {
@@ -79,7 +79,9 @@ func TestMacvlanDefaultParent(t *testing.T) {
 			uplink(t)
 			ns := space(t)
 			skeltest.Host(t, "sh", "-c", test.routes)
-			t.Cleanup(func() { ignore(t, "ip route flush default; ip route flush table 7; ip route del unreachable default") })
+			t.Cleanup(func() {
+				ignore(t, "ip route flush default; ip route flush table 7; ip route del unreachable default; ip -6 route del unreachable default")
+			})
 			p := plugin(link.Macvlan{})
 			a := add(ns, "a").Run(t.Context(), t, p)
 			if test.want == "" {
