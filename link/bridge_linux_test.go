@@ -77,7 +77,7 @@ func TestBridge(t *testing.T) {
 
 // Many first ADDs at once make one bridge.
 func TestBridgeRace(t *testing.T) {
-	const n = 20
+	const n = 50
 	spaces := make([]*skeltest.NS, n)
 	for i := range spaces {
 		spaces[i] = space(t)

@@ -24,6 +24,10 @@
 //   - The caller's threads stay where they are: a netlink handle needs none in the namespace, and
 //     what does ([NS.Do], [NS.Sysctl]) has one of its own.
 //
+// A new kind begins as a copy of macvlan.go and macvlan_linux_test.go. What all kinds have in common is in
+// kind.go (birth, labels, comparison, removal) and step.go (where, and for whom, a call works); its line in
+// the kinds of kind_linux_test.go holds it to what every kind is held to.
+//
 // It never reads a configuration or the environment, starts no process and writes no log. On other
 // systems than Linux it builds and answers [ErrNotSupported].
 //
