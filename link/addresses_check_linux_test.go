@@ -280,6 +280,7 @@ func TestEnsureRepairs(t *testing.T) {
 // another makes one more link, with a carrier.
 func another(ns *skeltest.NS, name string) {
 	ns.Run("ip", "link", "add", name, "type", "veth", "peer", "name", "peer-"+name)
+	ns.Run("ip", "link", "set", name, "addrgenmode", "none") // a link-local address comes in its own time
 	ns.Run("ip", "link", "set", "peer-"+name, "up")
 	ns.Run("ip", "link", "set", name, "up")
 }

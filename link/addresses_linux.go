@@ -15,22 +15,26 @@ import (
 // Create is Ensure for a link that has none of the plan's addresses yet: one that is there is an error
 // that Is netconf.ErrExists, and nothing was changed.
 func (p *AddressPlan) Create(ctx context.Context, n *NS, name string) error {
-	if err := p.absent(n, name); err != nil {
+	l, have, err := p.look(n, name)
+	if err == nil {
+		err = p.noneOf(have, name)
+	}
+	if err != nil {
 		return err
 	}
-	return p.Ensure(ctx, n, name)
+	return p.ensure(ctx, n, l, have)
 }
 
 // absent tells whether none of the plan's addresses is on the link.
 func (p *AddressPlan) absent(n *NS, name string) error {
-	l, err := byName(n, name)
+	_, have, err := p.look(n, name)
 	if err != nil {
 		return err
 	}
-	have, err := p.list(n, l)
-	if err != nil {
-		return err
-	}
+	return p.noneOf(have, name)
+}
+
+func (p *AddressPlan) noneOf(have addresses, name string) error {
 	for _, a := range p.Addresses {
 		if _, ok := have[a.Addr()]; ok {
 			return &Error{Op: "address add", Name: a.String(), Err: fmt.Errorf("%w on link %q", netconf.ErrExists, name)}
@@ -46,23 +50,27 @@ func (p *AddressPlan) absent(n *NS, name string) error {
 // has already, and for a route that is in the way of one of the plan's; ErrNotSupported for IPv6 on
 // a kernel without it; an IPv6 address that a neighbour has is an error that names it.
 func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
-	l, err := byName(n, name)
+	l, have, err := p.look(n, name)
 	if err != nil {
 		return err
 	}
+	return p.ensure(ctx, n, l, have)
+}
+
+func (p *AddressPlan) ensure(ctx context.Context, n *NS, l netlink.Link, have addresses) error {
 	if err := p.defaults(n, l); err != nil {
 		return err
 	}
 	if err := p.sysctls(ctx, n, l); err != nil {
 		return err
 	}
-	fresh, err := p.addresses(ctx, n, l)
+	fresh, err := p.addresses(ctx, n, l, have)
 	if err != nil {
 		return err
 	}
 	wasUp := l.Attrs().RawFlags&unix.IFF_UP != 0
 	if !wasUp {
-		if err := alter(ctx, "link up", name, func() error { return n.Handle().LinkSetUp(l) }); err != nil {
+		if err := alter(ctx, "link up", l.Attrs().Name, func() error { return n.Handle().LinkSetUp(l) }); err != nil {
 			return err
 		}
 	}
@@ -107,8 +115,20 @@ func aliasOf(n *NS, name string) (string, error) {
 	return l.Attrs().Alias, nil
 }
 
-// list reads the addresses of the link, of the families that the plan has.
-func (p *AddressPlan) list(n *NS, l netlink.Link) (map[netip.Addr]netlink.Addr, error) {
+// addresses are those of a link.
+type addresses map[netip.Addr]netlink.Addr
+
+// look reads a link, and its addresses of the families that the plan has.
+func (p *AddressPlan) look(n *NS, name string) (netlink.Link, addresses, error) {
+	l, err := byName(n, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	have, err := p.list(n, l)
+	return l, have, err
+}
+
+func (p *AddressPlan) list(n *NS, l netlink.Link) (addresses, error) {
 	family := netlink.FAMILY_ALL
 	switch v4, v6 := p.has(true), p.has(false); {
 	case !v4 && !v6:
@@ -122,7 +142,7 @@ func (p *AddressPlan) list(n *NS, l netlink.Link) (map[netip.Addr]netlink.Addr, 
 	if err != nil {
 		return nil, &Error{Op: "address show dev", Name: l.Attrs().Name, Err: err}
 	}
-	have := make(map[netip.Addr]netlink.Addr, len(list))
+	have := make(addresses, len(list))
 	for _, a := range list {
 		if addr, ok := netip.AddrFromSlice(a.IP); ok {
 			have[addr.Unmap()] = a
@@ -142,11 +162,7 @@ func prefixLength(a netlink.Addr) int {
 }
 
 // addresses adds what is missing and tells whether anything was.
-func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link) (fresh bool, err error) {
-	have, err := p.list(n, l)
-	if err != nil {
-		return false, err
-	}
+func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link, have addresses) (fresh bool, err error) {
 	for _, a := range p.Addresses {
 		old, ok := have[a.Addr()]
 		if ok && prefixLength(old) == a.Bits() && old.Flags&unix.IFA_F_DADFAILED == 0 {
@@ -231,17 +247,13 @@ func (p *AddressPlan) sysctls6(l netlink.Link) [][2]string {
 // Delete takes the plan's routes, as far as they are ours, and its addresses off the link, which stays as
 // it is. What is gone already is no error, nor that the link is.
 func (p *AddressPlan) Delete(ctx context.Context, n *NS, name string) error {
-	l, err := byName(n, name)
+	l, have, err := p.look(n, name)
 	if Gone(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	errs := []error{p.deleteRoutes(ctx, n, l)}
-	have, err := p.list(n, l)
-	if err != nil {
-		return netconf.Join(append(errs, err)...)
-	}
 	if err := p.keepOthers(ctx, n, l, have); err != nil {
 		return netconf.Join(append(errs, err)...)
 	}
@@ -255,7 +267,7 @@ func (p *AddressPlan) Delete(ctx context.Context, n *NS, name string) error {
 
 // keepOthers has the kernel keep the addresses that are not the plan's: by default, with the first IPv4
 // address of a subnet it deletes all others of the same subnet.
-func (p *AddressPlan) keepOthers(ctx context.Context, n *NS, l netlink.Link, have map[netip.Addr]netlink.Addr) error {
+func (p *AddressPlan) keepOthers(ctx context.Context, n *NS, l netlink.Link, have addresses) error {
 	for addr, a := range have {
 		ours := slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Addr() == addr })
 		if addr.Is4() && a.Flags&unix.IFA_F_SECONDARY != 0 && !ours {

@@ -15,8 +15,8 @@ const announceTimeout = 50 * time.Millisecond
 // announce has the kernel tell the neighbours at which MAC the addresses are: a gratuitous ARP request (RFC
 // 5227, section 3) and an unsolicited neighbour advertisement (RFC 4861, section 7.2.6) each. It does that where
 // arp_notify and ndisc_notify are set: by itself when the link goes up, which is all that most kinds need,
-// and when the MAC is set, be it to what it is, which is done here for a veth, whose other end may not have
-// been ready, and for addresses that have come to a link that was up.
+// and when the MAC is set, be it to what it is. That is done here for addresses that have come to a link
+// that was up, and for a veth whose other end is the port of a bridge, which was not open yet.
 //
 // To send the frames ourselves would take a packet socket, and to close one the kernel waits until all
 // processors have passed a quiet state: 5 to 15 ms, where a whole ADD takes 2.5.
@@ -27,48 +27,46 @@ func (p *AddressPlan) announce(ctx context.Context, n *NS, l netlink.Link, wasUp
 	if len(p.Addresses) == 0 || len(attrs.HardwareAddr) != 6 || attrs.RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) != 0 {
 		return
 	}
-	if !wasUp && l.Type() != "veth" {
+	again := wasUp
+	if l.Type() == "veth" {
+		again = p.ready(ctx, n, l) || wasUp
+	}
+	if !again {
 		return
 	}
-	err := p.ready(ctx, n, l)
-	if err == nil {
-		err = alter(ctx, "announce addresses of", attrs.Name, func() error {
-			return n.Handle().LinkSetHardwareAddr(l, attrs.HardwareAddr)
-		})
-	}
+	err := alter(ctx, "announce addresses of", attrs.Name, func() error {
+		return n.Handle().LinkSetHardwareAddr(l, attrs.HardwareAddr)
+	})
 	if err != nil {
 		p.warn("the addresses are not announced to the neighbours", "link", attrs.Name, "error", err.Error())
 	}
 }
 
-// ready waits until frames get through, which is a moment after the link is up: the kernel sets the operational
-// state, and opens the bridge port at the other end of a veth, in a queue of its own (linkwatch). One in
+// ready waits until a veth's frames get through, which is a moment after it is up: the kernel sets the
+// operational state, and opens the bridge port at the other end, in a queue of its own (linkwatch). One in
 // seven announcements was lost on a bridge when only this end was looked at. To look is what makes the
 // kernel do it (since 6.8): it brings the state of a link up to date for who reads it. A link without
-// carrier is not waited for.
-func (p *AddressPlan) ready(ctx context.Context, n *NS, l netlink.Link) error {
+// carrier is not waited for, and none for long. It tells whether frames may have been lost before: if
+// the other end is a port, or cannot be looked at.
+func (p *AddressPlan) ready(ctx context.Context, n *NS, l netlink.Link) (port bool) {
+	port = true
 	err := poll(ctx, announceTimeout, func(time.Duration) error {
-		now, err := byIndex(n, l)
-		if err != nil {
-			return err
-		}
-		if now.Attrs().RawFlags&unix.IFF_LOWER_UP == 0 {
+		peer := peerOf(n, l)
+		if peer == nil {
 			return nil
 		}
-		if !operating(now) || now.Type() == "veth" && !operating(peerOf(n, now)) {
+		port = peer.Attrs().MasterIndex != 0
+		if peer.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 && !operating(peer) {
 			return errPending
 		}
 		return nil
 	})
-	if err == errPending {
-		return nil // it is sent all the same
-	}
-	return err
+	return port && (err == nil || err == errPending)
 }
 
-// operating tells whether a link may be sent through; what cannot be looked at is taken to be.
+// operating tells whether a link may be sent through.
 func operating(l netlink.Link) bool {
-	return l == nil || l.Attrs().OperState == netlink.OperUp || l.Attrs().OperState == netlink.OperUnknown
+	return l.Attrs().OperState == netlink.OperUp || l.Attrs().OperState == netlink.OperUnknown
 }
 
 // peerOf looks at the other end of a veth, in whichever namespace; nil if that cannot be done (before

@@ -29,10 +29,11 @@ func pingAll(ns *skeltest.NS) {
 // TestAnnounce: a neighbour that knows an address by the MAC of its last owner reaches the new one at once.
 func TestAnnounce(t *testing.T) {
 	parallelNS(t)
-	t.Run("veth", func(t *testing.T) {
+	t.Run("a link that was up", func(t *testing.T) {
 		t.Parallel()
 		container, neighbour := pair(t, "10.1.1.1/24", "fd00::1/64")
 		stale(neighbour, "p0")
+		container.Run("ip", "link", "set", "eth0", "up")
 		newCall(t, container, announced).add(t, link.Addresses{})
 		pingAll(neighbour)
 	})
@@ -67,6 +68,7 @@ func TestAnnounce(t *testing.T) {
 func TestAnnounceFails(t *testing.T) {
 	parallelNS(t)
 	container, _ := pair(t)
+	container.Run("ip", "link", "set", "eth0", "up")
 	c := newCall(t, container, announced)
 	ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
 		if strings.HasPrefix(op, "announce") {
