@@ -78,10 +78,11 @@ break_it() { # NETWORK: CHECK must say what is wrong
   say "$network: break it, and CHECK says what is wrong"
   run ip -n red address del "$(jq -r '.ips[0].address' "$work/red.result")" dev eth0
   printf '$ cnitool check %s /run/netns/red\n' "$network"
-  if cnitool check "$network" /run/netns/red 2>&1; then
+  if cnitool check "$network" /run/netns/red > "$work/check" 2>&1; then
     echo "CHECK did not see it" >&2
     exit 1
   fi
+  tail -n 1 "$work/check" # above it cnitool prints its usage
 }
 
 detach() { # NETWORK: DEL, and nothing is left

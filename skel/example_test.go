@@ -7,102 +7,105 @@ import (
 	"os"
 	"strings"
 
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 )
 
-type exampleConfig struct {
-	Address string `json:"address"`
-}
+// reserve is a step: it takes an address from the configuration, and gives it back.
+type reserve struct{ address string }
 
-// fixed is a step: it gives one address. It keeps nothing, so there is nothing to check or to free.
-type fixed struct{ address string }
-
-func (f fixed) Add(_ context.Context, req *netconf.Request) error {
-	ip, n, err := net.ParseCIDR(f.address)
+func (r reserve) Add(_ context.Context, req *netconf.Request) error {
+	ip, subnet, err := net.ParseCIDR(r.address)
 	if err != nil {
 		return req.Invalid("address", "%w", err)
 	}
-	req.AddIP(-1, net.IPNet{IP: ip, Mask: n.Mask}, nil)
+	req.AddIP(-1, net.IPNet{IP: ip, Mask: subnet.Mask}, nil)
 	return nil
 }
-func (fixed) Check(context.Context, *netconf.Request) error { return nil }
-func (fixed) Del(context.Context, *netconf.Request) error   { return nil }
 
-// examplePlugin describes an attachment once; every verb follows from it.
-func examplePlugin(runDir string) skel.Plugin[exampleConfig] {
+func (r reserve) Check(context.Context, *netconf.Request) error { return nil }
+func (r reserve) Del(context.Context, *netconf.Request) error   { return nil }
+
+type exampleConfig struct {
+	Address string `json:"address" doc:"the one address to give"`
+}
+
+func examplePlugin() skel.Plugin[exampleConfig] {
 	return skel.Plugin[exampleConfig]{
-		Name: "fixed", Kind: skel.IPAM, RunDir: runDir,
-		Steps: func(_ *netconf.Request, c *exampleConfig) skel.Steps { return skel.Steps{fixed{c.Address}} },
+		Name: "one-address", Kind: skel.IPAM, RunDir: os.TempDir(),
+		Steps: func(_ *netconf.Request, c *exampleConfig) skel.Steps { return skel.Steps{reserve{c.Address}} },
 	}
 }
 
-// A test of a plugin gives the environment and the streams as values. The program's main is
-// skel.Main(...) of the same description.
+// A plugin's main function is one line. (It never returns, so it is not run here.)
+func ExampleMain() {
+	main := func() { skel.Main(examplePlugin()) }
+	_ = main
+}
+
+// Run serves a call whose environment and streams are values: no process, no globals.
 func ExamplePlugin_Run() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	var stderr strings.Builder
-	status := examplePlugin(dir).Run(context.Background(), skel.IO{
-		Env:    []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS=/run/netns/c1", "CNI_IFNAME=eth0"},
-		Stdin:  strings.NewReader(`{"cniVersion":"1.1.0","name":"net","type":"fixed","address":"192.0.2.2/24"}`),
-		Stdout: os.Stdout, Stderr: &stderr,
-	})
-	fmt.Println("exit status", status, stderr.String())
+	env := []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS=/run/netns/c1", "CNI_IFNAME=eth0"}
+	conf := `{"cniVersion": "1.1.0", "name": "net", "type": "one-address", "address": "10.0.0.2/24"}`
+	exit := examplePlugin().Run(context.Background(), skel.IO{Env: env, Stdin: strings.NewReader(conf), Stdout: os.Stdout, Stderr: os.Stderr})
+	fmt.Println("exit status", exit)
+
+	conf = `{"cniVersion": "1.1.0", "name": "net", "type": "one-address",
+ "address": 10}`
+	exit = examplePlugin().Run(context.Background(), skel.IO{Env: env, Stdin: strings.NewReader(conf), Stdout: os.Stdout, Stderr: os.Stderr})
+	fmt.Println("exit status", exit)
 	// Output:
 	// {
 	//     "cniVersion": "1.1.0",
 	//     "ips": [
 	//         {
-	//             "address": "192.0.2.2/24"
+	//             "address": "10.0.0.2/24"
 	//         }
 	//     ]
 	// }
 	// exit status 0
+	// {
+	//     "cniVersion": "1.1.0",
+	//     "code": 6,
+	//     "msg": "configuration: address (line 2, column 13): expected a string, got the number 10"
+	// }
+	// exit status 1
 }
 
-// A daemon, or a plugin that has another as a delegate, serves a call in-process.
+// Do serves a call inside a program of yours: a daemon, or a plugin that has another one compiled in.
 func ExamplePlugin_Do() {
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
 	env := map[string]string{"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c1", "CNI_NETNS": "/run/netns/c1", "CNI_IFNAME": "eth0"}
-	req, err := netconf.Parse(func(key string) string { return env[key] },
-		strings.NewReader(`{"cniVersion":"1.1.0","name":"net","type":"fixed","address":"192.0.2.300/24"}`))
+	conf := strings.NewReader(`{"cniVersion": "1.1.0", "name": "net", "type": "one-address", "address": "10.0.0.2/24"}`)
+	req, err := netconf.Parse(func(key string) string { return env[key] }, conf)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	err = examplePlugin(dir).Do(context.Background(), req)
-	fmt.Println(netconf.Code(err), err)
-	fmt.Println(req.Close())
-	// Output:
-	// 7 skel_test.fixed: configuration: address (line 1, column 61): invalid CIDR address: 192.0.2.300/24
-	// <nil>
+	defer req.Close()
+	if err := examplePlugin().Do(context.Background(), req); err != nil {
+		fmt.Println(netconf.Code(err), err)
+		return
+	}
+	fmt.Println(req.Result.IPs[0].Address.String())
+	// Output: 10.0.0.2/24
 }
 
-// Verbs written by hand, for what has no parts. Without GC the plugin announces no version that has it.
+// Funcs is for verbs that are written by hand. This one has no GC and no STATUS, so the plugin announces
+// the versions up to 1.0.0.
 func ExampleFuncs() {
-	hello := skel.Funcs{
-		Title: "hello",
-		Add:   func(context.Context, *netconf.Request) error { return nil },
+	byHand := skel.Funcs{
+		Add: func(_ context.Context, req *netconf.Request) error {
+			req.AddInterface(&types100.Interface{Name: req.IfName, Sandbox: req.Netns})
+			return nil
+		},
 		Check: func(context.Context, *netconf.Request) error { return nil },
-		Del:   func(context.Context, *netconf.Request) error { return nil },
 	}
 	p := skel.Plugin[struct{}]{
-		Name: "hello", Kind: skel.Meta,
-		Steps: func(*netconf.Request, *struct{}) skel.Steps { return skel.Steps{hello.Step()} },
+		Name:  "by-hand",
+		Steps: func(*netconf.Request, *struct{}) skel.Steps { return skel.Steps{byHand.Step()} },
 	}
-	var out strings.Builder
-	p.Run(context.Background(), skel.IO{Env: []string{"CNI_COMMAND=VERSION"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
-	fmt.Print(out.String())
-	// Output:
-	// {"cniVersion":"1.1.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0"]}
+	p.Run(context.Background(), skel.IO{Env: []string{"CNI_COMMAND=VERSION"}, Stdin: strings.NewReader(`{"cniVersion": "1.0.0"}`), Stdout: os.Stdout, Stderr: os.Stderr})
+	// Output: {"cniVersion":"1.0.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0"]}
 }

@@ -1,0 +1,30 @@
+package skeltest_test
+
+import (
+	"testing"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+// A test of a plugin's program: attach a namespace, look, detach, and see that nothing is left. A test of
+// a skel.Plugin is the same with the plugin in the program's place; it can be given to [skeltest.Walk] too,
+// which breaks it at each of its operations.
+func Example() {
+	_ = func(t *testing.T) { // TestAttach
+		ns, ipam := skeltest.NewNS(t), skeltest.NewIPAM(t)
+		plugin := skeltest.Binary("/opt/cni/bin/ptp")
+		add := skeltest.Call{
+			Command: netconf.Add, ContainerID: "c1", Netns: ns.Path, IfName: "eth0", Path: ipam.Path,
+			Config: `{"cniVersion": "1.1.0", "name": "net", "type": "ptp", "ipam": {"type": "test-ipam"}}`,
+		}
+		before := ns.Snapshot()
+		added := add.Run(t.Context(), t, plugin).OK(t)
+		ns.Ping(added.Result.IPs[0].Gateway.String())
+		add.With(netconf.Check).WithPrev(added).Run(t.Context(), t, plugin).OK(t)
+		add.With(netconf.Del).Run(t.Context(), t, plugin).OK(t)
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("left behind:\n%s", diff)
+		}
+	}
+}
