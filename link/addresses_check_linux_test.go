@@ -26,6 +26,7 @@ func TestF6CheckComparesEveryAttribute(t *testing.T) {
 	}{
 		{"as made", nil, ""},
 		{"more addresses and routes", []string{"ip address add 10.1.1.9/24 dev eth0", "ip address add fd00::9/64 dev eth0 nodad", "ip route add 10.99.0.0/16 via 10.1.1.1", "ip route add default via 10.1.1.9 metric 500", "ip route add 10.5.0.0/16 via 10.1.1.1 dev eth0 table 200", "ip -6 route add default via fd00::8 metric 9"}, ""},
+		{"an address again, with another prefix", []string{"ip address add 10.1.1.2/16 dev eth0", "ip address add 10.1.1.2/30 dev eth0"}, ""},
 		{"MAC and MTU", []string{"ip link set eth0 address 02:00:00:00:00:77", "ip link set eth0 mtu 1420"}, ""},
 		{"link gone", []string{"ip link del eth0"}, "eth0 there"},
 		{"link down", []string{"ip link set eth0 down"}, "eth0 down expected up"},
@@ -241,7 +242,7 @@ func TestEnsureRepairs(t *testing.T) {
 	for _, command := range []string{
 		"true", "ip address flush dev eth0", "ip link set eth0 down", "ip route del default",
 		"ip route replace default via 10.1.1.9 proto 67", "ip -6 route replace default via fd00::9 proto 67",
-		"ip address del 10.1.1.2/24 dev eth0", "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1",
+		"ip address del 10.1.1.2/24 dev eth0", "ip address add 10.1.1.2/16 dev eth0", "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1",
 	} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

@@ -114,13 +114,13 @@ func (p *AddressPlan) tentative(n *NS, l netlink.Link) (netip.Prefix, error) {
 		if !want.Addr().Is6() {
 			continue
 		}
-		a, ok := have[want.Addr()]
+		a, ok := have.exact(want)
 		switch {
 		case !ok:
 			return want, fmt.Errorf("it vanished from link %q", l.Attrs().Name)
-		case a.Flags&unix.IFA_F_DADFAILED != 0:
+		case a.raw.Flags&unix.IFA_F_DADFAILED != 0:
 			return want, netconf.Errorf(netconf.CodeExists, "duplicate address: a neighbour on link %q has it", l.Attrs().Name)
-		case a.Flags&unix.IFA_F_TENTATIVE != 0:
+		case a.raw.Flags&unix.IFA_F_TENTATIVE != 0:
 			pending, err = want, errPending
 		}
 	}

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (p *AddressPlan) absent(n *NS, name string) error {
 
 func (p *AddressPlan) noneOf(have addresses, name string) error {
 	for _, a := range p.Addresses {
-		if _, ok := have[a.Addr()]; ok {
+		if have.has(a.Addr()) {
 			return &Error{Op: "address add", Name: a.String(), Err: fmt.Errorf("%w on link %q", netconf.ErrExists, name)}
 		}
 	}
@@ -45,8 +46,8 @@ func (p *AddressPlan) noneOf(have addresses, name string) error {
 
 // Ensure brings the link to what the plan says: sysctls, addresses, up, routes, in this order, and
 // then announces the addresses that are new. What is so already is not touched, what is there besides
-// stays. An address with another prefix length, and a route of ours ([Protocol]) to the same destination
-// with other attributes, are replaced. Errors are the kernel's; code 7 for a default route that another link
+// stays. An IPv6 address with another prefix length or found to be a duplicate, and a route of ours
+// ([Protocol]) to the same destination with other attributes, are replaced. Errors are the kernel's; code 7 for a default route that another link
 // has already, and for a route that is in the way of one of the plan's; ErrNotSupported for IPv6 on
 // a kernel without it; an IPv6 address that a neighbour has is an error that names it.
 func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
@@ -115,8 +116,26 @@ func aliasOf(n *NS, name string) (string, error) {
 	return l.Attrs().Alias, nil
 }
 
-// addresses are those of a link.
-type addresses map[netip.Addr]netlink.Addr
+// addresses are those of a link. For IPv4 there may be several with one address, whose prefix lengths differ.
+type addresses []address
+
+type address struct {
+	netip.Prefix
+	raw netlink.Addr
+}
+
+// exact returns the one that is the same, to its prefix length.
+func (as addresses) exact(p netip.Prefix) (address, bool) {
+	i := slices.IndexFunc(as, func(a address) bool { return a.Prefix == p })
+	if i < 0 {
+		return address{}, false
+	}
+	return as[i], true
+}
+
+func (as addresses) has(addr netip.Addr) bool {
+	return slices.ContainsFunc(as, func(a address) bool { return a.Addr() == addr })
+}
 
 // look reads a link, and its addresses of the families that the plan has.
 func (p *AddressPlan) look(n *NS, name string) (netlink.Link, addresses, error) {
@@ -142,35 +161,31 @@ func (p *AddressPlan) list(n *NS, l netlink.Link) (addresses, error) {
 	if err != nil {
 		return nil, &Error{Op: "address show dev", Name: l.Attrs().Name, Err: err}
 	}
-	have := make(addresses, len(list))
-	for _, a := range list {
-		if addr, ok := netip.AddrFromSlice(a.IP); ok {
-			have[addr.Unmap()] = a
+	var have addresses
+	for _, raw := range list {
+		mask := raw.Mask
+		if raw.Peer != nil {
+			mask = raw.Peer.Mask // it is the peer that has the length of the subnet
+		}
+		if prefix, ok := prefixOf(net.IPNet{IP: raw.IP, Mask: mask}); ok {
+			have = append(have, address{prefix, raw})
 		}
 	}
 	return have, nil
 }
 
-// prefixLength is of the link's subnet; with a peer it is the peer that has it.
-func prefixLength(a netlink.Addr) int {
-	mask := a.Mask
-	if a.Peer != nil {
-		mask = a.Peer.Mask
-	}
-	ones, _ := mask.Size()
-	return ones
-}
-
 // addresses adds what is missing and tells whether anything was.
 func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link, have addresses) (fresh bool, err error) {
 	for _, a := range p.Addresses {
-		old, ok := have[a.Addr()]
-		if ok && prefixLength(old) == a.Bits() && old.Flags&unix.IFA_F_DADFAILED == 0 {
+		old, ok := have.exact(a)
+		if ok && old.raw.Flags&unix.IFA_F_DADFAILED == 0 {
 			continue
 		}
-		if ok {
-			if err := deleteAddress(ctx, n, l, old); err != nil {
-				return fresh, err
+		for _, old := range have {
+			if a.Addr().Is6() && old.Addr() == a.Addr() { // the kernel has room for one
+				if err := old.remove(ctx, n, l); err != nil {
+					return fresh, err
+				}
 			}
 		}
 		ipnet := ipNet(a)
@@ -189,9 +204,10 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link, have
 	return fresh, nil
 }
 
-func deleteAddress(ctx context.Context, n *NS, l netlink.Link, a netlink.Addr) error {
-	err := alter(ctx, "address del", fmt.Sprintf("%s dev %s", a.IPNet, l.Attrs().Name), func() error {
-		return n.Handle().AddrDel(l, &netlink.Addr{IPNet: a.IPNet, Peer: a.Peer})
+// remove takes the address off its link.
+func (a address) remove(ctx context.Context, n *NS, l netlink.Link) error {
+	err := alter(ctx, "address del", a.String()+" dev "+l.Attrs().Name, func() error {
+		return n.Handle().AddrDel(l, &netlink.Addr{IPNet: a.raw.IPNet, Peer: a.raw.Peer})
 	})
 	if Gone(err) {
 		return nil
@@ -258,8 +274,8 @@ func (p *AddressPlan) Delete(ctx context.Context, n *NS, name string) error {
 		return netconf.Join(append(errs, err)...)
 	}
 	for _, a := range p.Addresses {
-		if old, ok := have[a.Addr()]; ok && prefixLength(old) == a.Bits() {
-			errs = append(errs, deleteAddress(ctx, n, l, old))
+		if old, ok := have.exact(a); ok {
+			errs = append(errs, old.remove(ctx, n, l))
 		}
 	}
 	return netconf.Join(errs...)
@@ -268,9 +284,8 @@ func (p *AddressPlan) Delete(ctx context.Context, n *NS, name string) error {
 // keepOthers has the kernel keep the addresses that are not the plan's: by default, with the first IPv4
 // address of a subnet it deletes all others of the same subnet.
 func (p *AddressPlan) keepOthers(ctx context.Context, n *NS, l netlink.Link, have addresses) error {
-	for addr, a := range have {
-		ours := slices.ContainsFunc(p.Addresses, func(a netip.Prefix) bool { return a.Addr() == addr })
-		if addr.Is4() && a.Flags&unix.IFA_F_SECONDARY != 0 && !ours {
+	for _, a := range have {
+		if a.Addr().Is4() && a.raw.Flags&unix.IFA_F_SECONDARY != 0 && !slices.Contains(p.Addresses, a.Prefix) {
 			return n.Sysctl(ctx, "net/ipv4/conf/"+l.Attrs().Name+"/promote_secondaries", "1")
 		}
 	}

@@ -312,3 +312,22 @@ func TestF4DelOfAddressesAlwaysSucceeds(t *testing.T) {
 		})
 	}
 }
+
+// TestAddressesMany: any number of them.
+func TestAddressesMany(t *testing.T) {
+	parallelNS(t)
+	container, neighbour := pair(t, "10.1.0.1/16", "fd00::1/64")
+	var ips []string
+	for i := range 60 {
+		ips = append(ips, fmt.Sprintf(`{"address":"10.1.1.%d/16"},{"address":"fd00::1:%x/64"}`, i, i))
+	}
+	c := newCall(t, container, `"ips":[`+strings.Join(ips, ",")+`]`)
+	c.add(t, link.Addresses{})
+	c.check(t, link.Addresses{})
+	neighbour.Ping("10.1.1.59")
+	neighbour.Ping("fd00::1:3b")
+	c.del(t, link.Addresses{})
+	if out := container.Run("ip", "address", "show", "dev", "eth0", "scope", "global"); strings.TrimSpace(out) != "" {
+		t.Errorf("left: %s", out)
+	}
+}

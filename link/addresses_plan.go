@@ -78,7 +78,11 @@ func (p *planner) routes(result *types100.Result) {
 	if p.toGateway {
 		p.implied()
 	}
-	for _, r := range routesOf(result) {
+	for i, r := range routesOf(result) {
+		if r == nil {
+			p.fail("routes[%d] is nil", i)
+			continue
+		}
 		p.route(r)
 	}
 }
@@ -122,8 +126,12 @@ func (p *planner) addresses(result *types100.Result) {
 		return
 	}
 	index := netconf.Attached(result, p.name)
-	for _, ip := range result.IPs {
-		if ip.Interface != nil && *ip.Interface != index {
+	for i, ip := range result.IPs {
+		switch {
+		case ip == nil: // only an IPAM in-process can give that
+			p.fail("ips[%d] is nil", i)
+			continue
+		case ip.Interface != nil && *ip.Interface != index:
 			p.note(ip, &p.others)
 			continue
 		}

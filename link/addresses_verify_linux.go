@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -44,14 +45,16 @@ func (p *AddressPlan) verifyAddresses(n *NS, l netlink.Link) (errs []error) {
 		return []error{err}
 	}
 	for _, want := range p.Addresses {
-		a, ok := have[want.Addr()]
+		what := "address " + want.Addr().String()
+		a, ok := have.exact(want)
 		switch {
+		case !ok && have.has(want.Addr()):
+			i := slices.IndexFunc(have, func(a address) bool { return a.Addr() == want.Addr() })
+			errs = append(errs, different(name, what, want, have[i].Prefix))
 		case !ok:
-			errs = append(errs, different(name, "address "+want.Addr().String(), want, "not there"))
-		case prefixLength(a) != want.Bits():
-			errs = append(errs, different(name, "address "+want.Addr().String(), want, fmt.Sprintf("%s/%d", want.Addr(), prefixLength(a))))
-		case a.Flags&unix.IFA_F_DADFAILED != 0:
-			errs = append(errs, different(name, "address "+want.Addr().String(), "usable", "a duplicate: a neighbour has it"))
+			errs = append(errs, different(name, what, want, "not there"))
+		case a.raw.Flags&unix.IFA_F_DADFAILED != 0:
+			errs = append(errs, different(name, what, "usable", "a duplicate: a neighbour has it"))
 		}
 	}
 	return errs
