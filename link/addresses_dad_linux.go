@@ -19,8 +19,9 @@ import (
 
 const (
 	// dadTimeout is how long our addresses may stay tentative. By default the kernel takes one second: one
-	// probe (dad_transmits), one second for an answer (retrans_time).
-	dadTimeout = 5 * time.Second
+	// probe (dad_transmits), one second for an answer (retrans_time). With 50 attachments at once on two
+	// processors its queue is late, and more than five seconds were seen.
+	dadTimeout = 20 * time.Second
 	// carrierTimeout is how long a carrier is waited for, without which the kernel does not begin. A
 	// network card takes one to two seconds to negotiate.
 	carrierTimeout = 2 * time.Second
