@@ -192,6 +192,7 @@ func TestGateway(t *testing.T) {
 		words               []string
 	}{
 		{name: "the first", answer: "10.1.0.7/24", want: "10.1.0.1/24"},
+		{name: "none", answer: "10.1.0.7/24 0.0.0.0", want: "10.1.0.1/24"},
 		{name: "IPAM's", answer: "10.1.0.7/24 10.1.0.254", want: "10.1.0.254/24"},
 		{name: "IPv6", answer: "fd00:1::7/64", want: "fd00:1::1/64"},
 		{name: "link-local", answer: "fd00:1::7/64 fe80::1", want: "fe80::1/64"},

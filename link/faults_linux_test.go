@@ -387,3 +387,15 @@ func TestAttachmentInTheHostsNamespace(t *testing.T) {
 		same(k.name + ": after DEL")
 	}
 }
+
+// A second step for the same name is refused, and the first one's link goes: both are of one ADD.
+func TestTwoStepsForOneName(t *testing.T) {
+	uplink(t)
+	bridge(t)
+	for _, k := range kinds() {
+		ns := space(t)
+		same := unchanged(t, ns)
+		add(ns, "a").Run(t.Context(), t, plugin(k.step, k.step)).Fails(t, netconf.CodeExists, "eth0")
+		same(k.name + ": after the refused ADD")
+	}
+}

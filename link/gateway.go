@@ -118,7 +118,7 @@ func (g Gateway) Verify(ctx context.Context, host *NS, ips []*types100.IPConfig)
 func (g Gateway) Add(ctx context.Context, req *netconf.Request) error {
 	ips := addressesOf(req.Result, req.IfName)
 	for _, ip := range ips {
-		if len(ip.Gateway) > 0 {
+		if hasGateway(ip) {
 			continue
 		}
 		first, err := firstOf(ip)
@@ -138,6 +138,11 @@ func (g Gateway) Add(ctx context.Context, req *netconf.Request) error {
 		addDefaults(req, ips)
 	}
 	return nil
+}
+
+// hasGateway: some IPAM plugins write 0.0.0.0 for none.
+func hasGateway(ip *types100.IPConfig) bool {
+	return len(ip.Gateway) > 0 && !ip.Gateway.IsUnspecified()
 }
 
 // firstOf is the first address of an address's subnet.
@@ -198,7 +203,7 @@ func gateways(ips []*types100.IPConfig) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, ip := range ips {
 		p, ok := prefixOf(ip.Address)
-		if len(ip.Gateway) == 0 || !ok {
+		if !ok || !hasGateway(ip) {
 			continue
 		}
 		gw, ok := addrOf(ip.Gateway)

@@ -10,8 +10,10 @@ const (
 	familyV6 = netlink.FAMILY_V6
 )
 
-// setIsolated keeps a bridge's port from reaching the other isolated ones.
-func setIsolated(n *NS, port netlink.Link) error { return n.Handle().LinkSetIsolated(port, true) }
+// setIsolated keeps a bridge's port from reaching the other isolated ones, or lets it.
+func setIsolated(n *NS, port netlink.Link, on bool) error {
+	return n.Handle().LinkSetIsolated(port, on)
+}
 
 // portFlags reads what a bridge's port is set to.
 func portFlags(n *NS, port netlink.Link) (hairpin, isolated bool, err error) {

@@ -9,7 +9,7 @@ const (
 	familyV6 = 10
 )
 
-func setIsolated(*NS, netlink.Link) error { return ErrNotSupported }
+func setIsolated(*NS, netlink.Link, bool) error { return ErrNotSupported }
 
 func portFlags(*NS, netlink.Link) (hairpin, isolated bool, err error) {
 	return false, false, ErrNotSupported

@@ -38,7 +38,6 @@ func entering(req *netconf.Request, kind string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	try.made.Store(false)
 	p, err := inside(req)
 	if err != nil {
 		return nil, err

@@ -108,21 +108,36 @@ func (v Veth) connect(ctx context.Context, host *NS, outer, bridge netlink.Link)
 			return err
 		}
 	}
-	if bridge != nil && v.Hairpin {
-		err := alter(ctx, "bridge port hairpin", name, func() error { return host.Handle().LinkSetHairpin(outer, true) })
-		if err != nil {
-			return err
-		}
-	}
-	if bridge != nil && v.Isolated {
-		if err := alter(ctx, "bridge port isolated", name, func() error { return setIsolated(host, outer) }); err != nil {
-			return err
-		}
+	if err := v.port(ctx, host, outer, bridge); err != nil {
+		return err
 	}
 	if outer.Attrs().Flags&net.FlagUp != 0 {
 		return nil
 	}
 	return up(ctx, host, outer)
+}
+
+// port sets what the host's end is as a port of the bridge. A new one is neither hairpin nor isolated.
+func (v Veth) port(ctx context.Context, host *NS, outer, bridge netlink.Link) (err error) {
+	if bridge == nil {
+		return nil
+	}
+	name, hairpin, isolated := outer.Attrs().Name, false, false
+	if outer.Attrs().MasterIndex == bridge.Attrs().Index {
+		if hairpin, isolated, err = portFlags(host, outer); err != nil {
+			return err
+		}
+	}
+	if hairpin != v.Hairpin {
+		err := alter(ctx, "bridge port hairpin", name, func() error { return host.Handle().LinkSetHairpin(outer, v.Hairpin) })
+		if err != nil {
+			return err
+		}
+	}
+	if isolated != v.Isolated {
+		return alter(ctx, "bridge port isolated", name, func() error { return setIsolated(host, outer, v.Isolated) })
+	}
+	return nil
 }
 
 // Ensure is Create where the container has no such link. A pair of the owner's is brought back to its labels, bridge,

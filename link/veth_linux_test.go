@@ -274,7 +274,7 @@ func TestVethEnsure(t *testing.T) {
 	end := owner("a").HostName("host")
 	for _, damage := range []string{
 		"true", "ip link set HOST nomaster", "ip link set HOST down mtu 1300", "ip link set HOST alias ''",
-		"bridge link set dev HOST hairpin off", "ip link del HOST",
+		"bridge link set dev HOST hairpin off isolated on", "ip link del HOST",
 	} {
 		skeltest.Host(t, "sh", "-c", strings.ReplaceAll(damage, "HOST", map[bool]string{true: end, false: "x"}[damage != "true"]))
 		outer, inner, err := v.Ensure(t.Context(), host, container, owner("a"))
@@ -287,6 +287,9 @@ func TestVethEnsure(t *testing.T) {
 		ns.Run("ip", "link", "set", "eth0", "up")
 		if err := v.Verify(t.Context(), host, container, owner("a"), nil); err != nil {
 			t.Errorf("%s: %v", damage, err)
+		}
+		if port := skeltest.Host(t, "bridge", "-d", "link", "show", "dev", end); !strings.Contains(port, "hairpin on") || !strings.Contains(port, "isolated off") {
+			t.Errorf("%s: %s", damage, port)
 		}
 	}
 	if _, _, err := v.Ensure(t.Context(), host, container, owner("b")); !errors.Is(err, netconf.ErrExists) {
