@@ -172,6 +172,7 @@ func bridge(t *testing.T) {
 	skeltest.Host(t, "ip", "link", "set", "br7", "addrgenmode", "none", "up")
 	// A port of its own, so that it keeps its carrier and its limits when the tests' ports come and go.
 	skeltest.Host(t, "sh", "-c", "ip link add q0 type veth peer name q1; ip link set q1 addrgenmode none up; ip link set q0 addrgenmode none master br7 up")
+	skeltest.Host(t, "timeout", "10", "sh", "-c", "until bridge link show dev q0 | grep -q 'state forwarding'; do sleep 0.01; done") // the carrier comes in the kernel's own time
 }
 
 // recording is a hook that notes the operations.
