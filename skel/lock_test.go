@@ -24,12 +24,12 @@ func TestOneCallAtATimeForAnAttachment(t *testing.T) {
 		if n := running.Add(1); n > most.Load() {
 			most.Store(n)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(time.Millisecond) // long enough for others to wait, short enough to catch them between open and lock
 		running.Add(-1)
 		return iface(ctx, req)
 	}})
 	var wg sync.WaitGroup
-	for range 10 {
+	for range 60 {
 		wg.Go(func() { call(netconf.Add).Run(t.Context(), t, p).OK(t) })
 	}
 	wg.Wait()

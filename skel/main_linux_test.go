@@ -129,7 +129,7 @@ func TestSignalEndsTheCallAfterItsRollback(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		p := newProcess(t, "wait", netconf.Add)
-		p.signalWhenWaiting(t, sig)
+		p.signalWhenWaiting(t, syscall.SIGPIPE, sig)
 		if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stdout.String(), `"code": 11`) || !strings.Contains(p.stdout.String(), sig.String()) {
 			t.Errorf("%v: %v, %s", sig, p.ProcessState, &p.stdout)
 		}
@@ -139,8 +139,8 @@ func TestSignalEndsTheCallAfterItsRollback(t *testing.T) {
 	}
 }
 
-// signalWhenWaiting starts the process, sends it a signal once it says that it waits, and waits for its end.
-func (p *process) signalWhenWaiting(t *testing.T, sig syscall.Signal) {
+// signalWhenWaiting starts the process, sends it signals once it says that it waits, and waits for its end.
+func (p *process) signalWhenWaiting(t *testing.T, signals ...syscall.Signal) {
 	t.Helper()
 	p.Stderr = nil
 	stderr, err := p.StderrPipe()
@@ -150,8 +150,10 @@ func (p *process) signalWhenWaiting(t *testing.T, sig syscall.Signal) {
 	if err == nil {
 		_, err = bufio.NewReader(stderr).ReadString('\n')
 	}
-	if err == nil {
-		err = p.Process.Signal(sig)
+	for _, sig := range signals {
+		if err == nil {
+			err = p.Process.Signal(sig)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -243,19 +244,35 @@ func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
 	j.want(t, "ADD a", "DEL a")
 
 	p = plugin(t, &step{name: "a", j: j, add: iface})
-	var log strings.Builder
 	c := call(netconf.Add)
-	exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
-		Stdin: strings.NewReader(c.Config), Stdout: full{}, Stderr: &log})
-	if exit == 0 {
-		t.Error("exit status 0 although stdout is full")
+	for _, stdout := range []broken{{0, errors.New("no space left on device")}, {10, nil}} {
+		var log strings.Builder
+		exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+			Stdin: strings.NewReader(c.Config), Stdout: stdout, Stderr: &log})
+		if exit == 0 {
+			t.Errorf("exit status 0 although stdout took %d bytes, %v", stdout.n, stdout.err)
+		}
+		j.want(t, "ADD a", "DEL a")
 	}
-	j.want(t, "ADD a", "DEL a")
 }
 
-type full struct{}
+// broken is a stdout that takes the first bytes only.
+type broken struct {
+	n   int
+	err error
+}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+func (b broken) Write([]byte) (int, error) { return b.n, b.err }
+
+// A step that hangs in the rollback uses the budget up, and the call ends all the same.
+func TestRollbackThatHangsEndsWithItsBudget(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	p := plugin(t, &step{name: "a", j: j, del: func(context.Context, *netconf.Request) error { select {} }},
+		&step{name: "b", j: j, add: func(context.Context, *netconf.Request) error { return errors.New("broken") }})
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, 999, "b: broken", "a: still running", "left behind")
+	j.want(t, "ADD a", "ADD b", "DEL b", "DEL a")
+}
 
 func TestDelGoesOnAndJoinsItsErrors(t *testing.T) {
 	t.Parallel()
@@ -313,6 +330,7 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 		{"no netns", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "" }, 4, "CNI_NETNS"},
 		{"the netns is gone", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "/run/netns/gone" }, 3, "/run/netns/gone"},
 		{"the netns is gone, after others", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns, c.Prev = "/run/netns/gone", prevResult }, 7, "/run/netns/gone"},
+		{"the netns file is stale", netconf.Add, func(c *skeltest.Call, p *skel.Plugin[config]) { c.Netns = staleFile(p.RunDir) }, 3, "its mount is gone"},
 		{"the netns is none", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "/etc/passwd" }, 4, "is not a network namespace"},
 		{"F10: the host's netns", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Env = nil }, 4, "the host's"},
 		{"F10: CHECK there", netconf.Check, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Env, c.Prev = nil, prevResult }, 4, "the host's"},
@@ -369,6 +387,15 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 			j.want(t)
 		})
 	}
+}
+
+// staleFile makes what a namespace's path is when its bind mount is gone.
+func staleFile(dir string) string {
+	path := filepath.Join(dir, "netns")
+	if err := os.WriteFile(path, nil, 0o444); err != nil {
+		panic(err)
+	}
+	return path
 }
 
 // F10: a DEL into the plugin's own namespace, as /proc/PID/ns/net names it after the process id was used again.
