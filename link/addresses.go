@@ -59,7 +59,7 @@ const (
 	DADAuto DADMode = ""
 	// DADOff does without: addresses are usable at once, the link-local one too.
 	DADOff DADMode = "off"
-	// DADOwn waits until the kernel has found our addresses to be ours alone, at most 5 s; a duplicate is
+	// DADOwn waits until the kernel has found our addresses to be ours alone, at most 10 s; a duplicate is
 	// an error that names it. A link without carrier is waited for 2 s: without one the kernel
 	// does not ask, so that the address stays tentative, with a warning, until the carrier comes.
 	DADOwn DADMode = "own"
