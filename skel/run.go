@@ -142,10 +142,14 @@ func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
 	if err := protect(req, c.name, func() error { steps = c.announced(req); return nil }); err != nil {
 		return err
 	}
+	versions, asked := c.supported(steps), req.Network.CNIVersion
+	if asked == "" && len(versions) > 0 { // an empty stdin, as before 1.0.0
+		asked = versions[len(versions)-1]
+	}
 	return json.NewEncoder(out).Encode(struct {
 		CNIVersion        string   `json:"cniVersion"`
 		SupportedVersions []string `json:"supportedVersions"`
-	}{documentVersion(req), c.supported(steps)})
+	}{asked, versions})
 }
 
 // documentVersion is the version of the caller's configuration, or the newest where there is none.

@@ -504,6 +504,13 @@ func TestVersionEchoesTheVersionAskedWith(t *testing.T) {
 			t.Errorf("%q: %s, expected %s", config, a.Stdout, want)
 		}
 	}
+	p := plugin(t)
+	p.Versions = []string{"0.4.0", "1.0.0"}
+	c := call(netconf.Version)
+	c.Config = ""
+	if a := c.Run(t.Context(), t, p).OK(t); strings.TrimSpace(a.Stdout) != `{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}` {
+		t.Errorf("nothing asked: %s", a.Stdout)
+	}
 }
 
 func TestStdinThatNeverEndsIsATimeOut(t *testing.T) {
