@@ -52,7 +52,7 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 		return err
 	}
 	for _, r := range plan.Routes {
-		r.report()
+		r.report(req.Prev != nil)
 	}
 	assign(req, index, chained)
 	return nil
