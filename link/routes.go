@@ -93,14 +93,17 @@ func (r Route) same(o Route) bool {
 }
 
 // report writes into the result what was decided about the route, so that what is reported is what the
-// kernel has.
-func (r Route) report() {
+// kernel has. A route that IPAM gave without a gateway stays so, as long as all addresses of the result are
+// ours: its reader knows, as we did, that it goes by the gateway of an address (SPEC, section 5
+// "Success", routes). Among others' addresses that would be a guess, and the gateway is written down.
+func (r Route) report(others bool) {
 	if r.from == nil {
 		return
 	}
 	r.from.Dst = ipNet(r.Dst)
+	given := others || len(r.from.GW) > 0
 	r.from.GW = nil
-	if r.Gateway.IsValid() {
+	if r.Gateway.IsValid() && given {
 		r.from.GW = r.Gateway.AsSlice()
 	}
 	if r.Metric != 0 {
