@@ -1,6 +1,7 @@
 package skeltest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -178,8 +179,8 @@ func (n *NS) Run(name string, args ...string) string {
 	return out
 }
 
-// Try runs a command in the namespace and returns what it printed, on either stream, and its error. A
-// command that runs longer than a minute is killed.
+// Try runs a command in the namespace and returns what it printed on stdout, and its error, with what it
+// printed on stderr. A command that runs longer than a minute is killed.
 func (n *NS) Try(name string, args ...string) (string, error) {
 	n.t.Helper()
 	var out []byte
@@ -200,10 +201,14 @@ func Host(t testing.TB, name string, args ...string) string {
 }
 
 func run(name string, args ...string) ([]byte, error) {
-	cmd := exec.Command(name, args...)
-	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
-	return cmd.CombinedOutput()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
+	return out, err
 }
 
 // Ping sends one packet to an address and waits up to two seconds for the answer; the test fails
