@@ -87,6 +87,27 @@ func Errorf(code uint, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
+// Unchanged wraps an error to say that the step which returns it has changed nothing: its Del is then left
+// out of the rollback. It is for what goes wrong in an Add before the step knows whether its part is
+// there already (a parent that is missing, say): in a second ADD that part is alive, and Del would take it
+// away. netconf.ErrExists says the same by itself. Unchanged(nil) is nil.
+func Unchanged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unchanged{err}
+}
+
+type unchanged struct{ error }
+
+func (e *unchanged) Unwrap() error { return e.error }
+
+// IsUnchanged tells whether an error says that nothing was changed: by Unchanged, or as ErrExists.
+func IsUnchanged(err error) bool {
+	var u *unchanged
+	return errors.As(err, &u) || errors.Is(err, ErrExists)
+}
+
 // Code returns the CNI code of err: the one that an error in its chain carries, 11 for a context
 // that ended, else 999. It is 0 for nil.
 func Code(err error) uint {

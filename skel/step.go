@@ -2,17 +2,19 @@ package skel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 
 	"github.com/cnikit/cnikit/netconf"
 )
 
-// Step is one part of an attachment.
+// Step is one part of an attachment. It calls netconf.Before before each change that it makes outside
+// the process: that is how skeltest.Walk breaks it, and how it notices that the call has ended.
 type Step interface {
 	// Add makes the part and records it in req.Result. If the part is there already it changes
-	// nothing and returns an error that Is netconf.ErrExists.
+	// nothing and returns an error that Is netconf.ErrExists: it looks for the part first. What goes
+	// wrong before it has looked is wrapped by netconf.Unchanged, for any other error is rolled back
+	// by Del, and in a second ADD there is a live part for Del to find.
 	Add(ctx context.Context, req *netconf.Request) error
 	// Check compares the part with req.Prev; a difference is an error that Is netconf.ErrDifferent.
 	Check(ctx context.Context, req *netconf.Request) error
@@ -42,8 +44,8 @@ type Steps []Step
 
 // Add runs the steps in order. If one fails, panics or does not return within a second of the
 // context's end, Del of that step and of all before it runs in reverse, with a context that is not
-// cancelled and a budget of its own (10 s). The Del of the failed step itself is left out if its error Is
-// netconf.ErrExists: it changed nothing, and what it found belongs to somebody.
+// cancelled and a budget of its own (10 s). The Del of the failed step itself is left out if its error says
+// that it changed nothing (netconf.ErrExists, netconf.Unchanged): what it found belongs to somebody.
 func (s Steps) Add(ctx context.Context, req *netconf.Request) error {
 	for i, step := range s {
 		if isNil(step) {
@@ -53,7 +55,7 @@ func (s Steps) Add(ctx context.Context, req *netconf.Request) error {
 		made := i // how many steps there are to roll back
 		if err == nil {
 			err = guard(ctx, req, step, Step.Add)
-			if !errors.Is(err, netconf.ErrExists) {
+			if !netconf.IsUnchanged(err) {
 				made++
 			}
 		}
