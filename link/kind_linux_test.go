@@ -3,9 +3,15 @@ package link_test
 import (
 	"context"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	gotypes "go/types"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -152,16 +158,79 @@ func request(t *testing.T, command netconf.Command, netns, id string) *netconf.R
 
 // kind is a kind of link that is made in the container.
 type kind struct {
-	name string
-	step skel.Step
+	name       string
+	step       skel.Step
+	insideOnly bool      // there is nothing of it on the host: it goes with the container's namespace
+	broken     skel.Step // one that no ADD can make, because of something on the host that is not there
 }
 
+// kinds is what the tests of faults_linux_test.go and its neighbours run through: a new kind needs this one
+// line. p0 is a parent (uplink), br7 a bridge (bridge).
 func kinds() []kind {
 	return []kind{
-		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}},
-		{"veth", link.Veth{}},
-		{"veth on a bridge", link.Veth{Bridge: "br7"}},
+		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}, true, link.Macvlan{Parent: link.Parent{Name: "nosuch"}}},
+		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}},
+		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}},
 	}
+}
+
+// TestKindMissingInKinds: a type whose Create makes a link in a container has its line in kinds, or nothing holds it
+// to what every kind is held to.
+func TestKindMissingInKinds(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{}
+	for _, k := range kinds() {
+		listed[reflect.TypeOf(k.step).Name()] = true
+	}
+	for name, methods := range coreMethods(t) {
+		kind := namespaces(methods["Create"]) == 2 && methods["Ensure"] != nil && methods["Verify"] != nil && methods["Delete"] != nil
+		if kind != listed[name] {
+			t.Errorf("%s makes a link in a container: %v, is in kinds(): %v", name, kind, listed[name])
+		}
+	}
+}
+
+// coreMethods lists the methods of this package's types, as they stand in its files.
+func coreMethods(t *testing.T) map[string]map[string]*ast.FuncDecl {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]map[string]*ast.FuncDecl{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv == nil {
+				continue
+			}
+			of := strings.TrimPrefix(gotypes.ExprString(f.Recv.List[0].Type), "*")
+			if types[of] == nil {
+				types[of] = map[string]*ast.FuncDecl{}
+			}
+			types[of][f.Name.Name] = f
+		}
+	}
+	return types
+}
+
+// namespaces counts a method's parameters of the type *NS: the host's and the container's for a kind of link.
+func namespaces(f *ast.FuncDecl) (n int) {
+	if f == nil {
+		return 0
+	}
+	for _, p := range f.Type.Params.List {
+		if gotypes.ExprString(p.Type) == "*NS" {
+			n += len(p.Names)
+		}
+	}
+	return n
 }
 
 // bridge makes br7 on the host, an administrator's.
