@@ -24,8 +24,9 @@ import (
 
 // What the tests of all kinds have in common.
 
-// plugin is a plugin made of steps.
-func plugin(steps ...skel.Step) skel.Plugin[struct{}] {
+// plugin is a plugin made of steps: one at least, for a plugin without any passes every CHECK.
+func plugin(first skel.Step, more ...skel.Step) skel.Plugin[struct{}] {
+	steps := append(skel.Steps{first}, more...)
 	return skel.Plugin[struct{}]{
 		Name:  "test",
 		Steps: func(*netconf.Request, *struct{}) skel.Steps { return steps },

@@ -82,7 +82,7 @@ func TestMacvlanDefaultParent(t *testing.T) {
 			t.Cleanup(func() {
 				ignore(t, "ip route flush default; ip route flush table 7; ip route del unreachable default; ip -6 route del unreachable default")
 			})
-			p := plugin(link.Macvlan{})
+			p := plugin(link.Macvlan{}, link.Addresses{})
 			a := add(ns, "a").Run(t.Context(), t, p)
 			if test.want == "" {
 				a.Fails(t, netconf.CodeInvalidNetworkConfig, "default route")
@@ -100,7 +100,7 @@ func TestMacvlanDefaultParent(t *testing.T) {
 				t.Errorf("%v, parent %d, expected %d", err, l.Attrs().ParentIndex, parent.Attrs().Index)
 			}
 			skeltest.Host(t, "ip", "route", "flush", "default") // it has moved; the link is as it was
-			add(ns, "a").With(netconf.Check).WithPrev(a).Run(t.Context(), t, plugin()).OK(t)
+			add(ns, "a").With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
 		})
 	}
 }
