@@ -176,7 +176,7 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 // otherCase warns of a key that is not spelled as the field it is read into.
 func (d *decoder) otherCase(path string, m member, name string) {
 	if m.key != name {
-		d.warnf(m.at, "key %q is read as %q: names are case-sensitive", join(path, m.key), name)
+		d.warnf(m.at, "key %q is taken for %q: write it in that case", join(path, m.key), name)
 	}
 }
 

@@ -120,7 +120,7 @@ func (r *Request) readConfig(stdin io.Reader) error {
 	var errs []error
 	r.Network, errs = parseNetwork(data)
 	if r.Command != Version && (len(errs) == 0 || checkJSON("configuration", data) == nil) {
-		errs = append(errs, r.checkName(errs), r.checkAttachments(errs), r.readPrev())
+		errs = append(errs, r.checkList(), r.CheckVerb(), r.checkName(errs), r.checkAttachments(errs), r.readPrev())
 	}
 	return r.tolerate(errs)
 }
@@ -148,6 +148,23 @@ func (r *Request) readPrev() error {
 	return nil
 }
 
+// CheckVerb says, with code 1, that the configuration's version does not have the verb. Parse calls it.
+func (r *Request) CheckVerb() error {
+	since := r.Command.Since()
+	if since == oldest || r.Network.Is(since) {
+		return nil
+	}
+	return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("%s does not exist in version %s: it came with %s", r.Command, r.Network.CNIVersion, since))
+}
+
+// checkList refuses a list of plugins, which a person who runs a plugin by hand may give it.
+func (r *Request) checkList() error {
+	if _, list := locate(r.Config, "plugins"); !list || r.Network.Type != "" {
+		return nil
+	}
+	return r.Invalid("plugins", "this is a list of plugins (a conflist): a plugin is given one of them, as libcni and cnitool do it")
+}
+
 // checkName checks the network's name, unless it is among what did not decode.
 func (r *Request) checkName(failed []error) error {
 	if about(failed, "name") {
@@ -163,7 +180,9 @@ func (r *Request) checkName(failed []error) error {
 func (r *Request) checkAttachments(failed []error) error {
 	const key, oldKey = "cni.dev/valid-attachments", "cni.dev/attachments"
 	switch {
-	case r.Command != GC || about(failed, key) || about(failed, oldKey):
+	case r.Command != GC || !r.Network.Is(GC.Since()): // CheckVerb says so
+		return nil
+	case about(failed, key) || about(failed, oldKey):
 		return nil
 	case r.Network.ValidAttachments == nil:
 		return r.Invalid(key, "missing: GC without the list of living attachments would destroy all of them")

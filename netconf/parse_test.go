@@ -282,6 +282,19 @@ func TestParseName(t *testing.T) {
 	}
 }
 
+func TestParseTellsAListFromAPlugin(t *testing.T) {
+	t.Parallel()
+	list := `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"macvlan"}]}`
+	_, err := netconf.Parse(with("ADD").get, strings.NewReader(list))
+	check(t, err, 7, "plugins (line 1, column 46): this is a list of plugins (a conflist)")
+	if _, err := netconf.Parse(with("DEL").get, strings.NewReader(list)); err != nil {
+		t.Errorf("DEL: %v", err)
+	}
+	if _, err := netconf.Parse(with("ADD").get, strings.NewReader(`{"cniVersion":"1.1.0","name":"net","type":"meta","plugins":[]}`)); err != nil {
+		t.Errorf("a plugin with a key of that name: %v", err)
+	}
+}
+
 func TestParseGCKeepsWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	const key = "cni.dev/valid-attachments"
@@ -337,13 +350,13 @@ func TestParseGCKeepsWhatItCannotRead(t *testing.T) {
 func TestParseManyErrorsAreCut(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(`5,`, 500_000) + `5`
-	_, err := netconf.Parse(with("GC").get, strings.NewReader(`{"name":"n","cni.dev/valid-attachments":[`+many+`]}`))
+	_, err := netconf.Parse(with("GC").get, strings.NewReader(`{"cniVersion":"1.1.0","name":"n","cni.dev/valid-attachments":[`+many+`]}`))
 	check(t, err, 6, "cni.dev/valid-attachments[19]", "and 499981 more errors")
 	if n := len(err.Error()); n > 10_000 {
 		t.Errorf("the error has %d bytes", n)
 	}
 	many = strings.Repeat(`{},`, 100_000) + `{}`
-	_, err = netconf.Parse(with("GC").get, strings.NewReader(`{"name":"n","cni.dev/valid-attachments":[`+many+`]}`))
+	_, err = netconf.Parse(with("GC").get, strings.NewReader(`{"cniVersion":"1.1.0","name":"n","cni.dev/valid-attachments":[`+many+`]}`))
 	check(t, err, 7, "[9].containerID: missing")
 	_, err = netconf.ParseResult([]byte(`{"cniVersion":"1.0.0","ips":[`+many+`]}`), "1.0.0")
 	check(t, err, 6, "ips[19].address")

@@ -2,6 +2,8 @@ package netconf
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -63,6 +65,7 @@ type Request struct {
 	Args        Args             // CNI_ARGS
 	Path        []string         // CNI_PATH, the folders in which delegates are looked up
 	Environ     []string         // the environment, "K=V", that delegates inherit; skel sets it. CNI_* in it is replaced
+	Stderr      io.Writer        // where the stderr of delegates goes, one write at a time; skel sets it. nil: the process's own
 	Network     Network          // the keys that the specification defines, typed
 	Config      json.RawMessage  // the configuration as received, byte for byte
 	Prev        *types100.Result // prevResult, a private deep copy; nil if absent. A chained step may change it on ADD
@@ -119,9 +122,9 @@ func (r *Request) MAC(fromConfig MAC) MAC {
 	var m MAC
 	if err := m.UnmarshalText([]byte(s)); err != nil {
 		if source == "CNI_ARGS" {
-			r.Reject(&Error{Op: "environment", Path: "CNI_ARGS", Code: CodeInvalidEnvironment, Err: err})
+			r.Reject(&Error{Op: "environment", Path: "CNI_ARGS", Code: CodeInvalidEnvironment, Err: fmt.Errorf("MAC: %w", err)})
 		} else {
-			r.Reject(r.Invalid(source, "%w", err))
+			r.Reject(r.at(CodeDecodingFailure, source, err)) // as for the plugin's own key
 		}
 		return fromConfig
 	}
@@ -184,18 +187,17 @@ func (r *Request) As(c Command) *Request {
 	return &d
 }
 
-// Env returns the environment of a delegate: Environ with the CNI variables of this request in
-// place of those that stand there. Variables that are empty here are left out.
+// Env returns the environment of a delegate: Environ, with the six variables of the specification taken
+// from this request; those that are empty here are left out.
 func (r *Request) Env() []string {
-	env := slices.DeleteFunc(slices.Clone(r.Environ), func(kv string) bool {
-		return strings.HasPrefix(kv, "CNI_") && !strings.HasPrefix(kv, "CNI_NETNS_OVERRIDE=")
-	})
+	env := slices.Clone(r.Environ)
 	for _, kv := range [][2]string{
-		{"CNI_COMMAND", string(r.Command)}, {"CNI_CONTAINERID", r.ContainerID}, {"CNI_NETNS", r.Netns},
-		{"CNI_IFNAME", r.IfName}, {"CNI_ARGS", r.Args.String()}, {"CNI_PATH", strings.Join(r.Path, pathListSeparator)},
+		{"CNI_COMMAND=", string(r.Command)}, {"CNI_CONTAINERID=", r.ContainerID}, {"CNI_NETNS=", r.Netns},
+		{"CNI_IFNAME=", r.IfName}, {"CNI_ARGS=", r.Args.String()}, {"CNI_PATH=", strings.Join(r.Path, pathListSeparator)},
 	} {
+		env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, kv[0]) })
 		if kv[1] != "" {
-			env = append(env, kv[0]+"="+kv[1])
+			env = append(env, kv[0]+kv[1])
 		}
 	}
 	return env

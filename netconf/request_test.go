@@ -44,7 +44,7 @@ func TestMACPrecedence(t *testing.T) {
 		{`,"runtimeConfig":{"mac":5}`, ``, own, own, "runtimeConfig.mac (line 1, column 68): expected a string, got the number 5"},
 		{`,"runtimeConfig":{"mac":"01:00:00:00:00:01"}`, ``, own, own, `runtimeConfig.mac (line 1, column 68): "01:00:00:00:00:01" is a multicast`},
 		{`,"args":{"cni":{"mac":"nonsense"}}`, ``, own, own, `args.cni.mac (line 1, column 66): "nonsense" is not an Ethernet address`},
-		{``, "MAC=nonsense", own, own, `environment: CNI_ARGS: "nonsense"`},
+		{``, "MAC=nonsense", own, own, `environment: CNI_ARGS: MAC: "nonsense"`},
 	} {
 		req := parse(t, with("ADD", "CNI_ARGS="+c.args), strings.TrimSuffix(minimal, "}")+c.members+"}")
 		var own netconf.MAC
@@ -111,7 +111,7 @@ func TestEnv(t *testing.T) {
 	req := parse(t, with("ADD", "CNI_ARGS=B=2;IgnoreUnknown=1;A=1", "CNI_PATH=/a::/b"), minimal)
 	req.Environ = []string{"PATH=/bin", "CNI_COMMAND=OLD", "CNI_IFNAME=old", "CNI_FUTURE=1", "CNI_NETNS_OVERRIDE=1", "CNI_NETNS=/old", "X=CNI_Y=1", "odd"}
 	before := slices.Clone(req.Environ)
-	want := []string{"PATH=/bin", "CNI_NETNS_OVERRIDE=1", "X=CNI_Y=1", "odd", "CNI_COMMAND=DEL", "CNI_CONTAINERID=c1",
+	want := []string{"PATH=/bin", "CNI_FUTURE=1", "CNI_NETNS_OVERRIDE=1", "X=CNI_Y=1", "odd", "CNI_COMMAND=DEL", "CNI_CONTAINERID=c1",
 		"CNI_IFNAME=eth0", "CNI_ARGS=IgnoreUnknown=1;A=1;B=2", "CNI_PATH=/a:/b"}
 	del := req.As(netconf.Del)
 	del.Netns = "" // an empty variable is left out
