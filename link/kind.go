@@ -16,6 +16,12 @@ import (
 // What all kinds of links have in common: to be born in a namespace, labelled, compared, taken away.
 // A kind's own file says what is special about it.
 
+// minMTU and maxMTU are what the kernel takes for links like Ethernet: ETH_MIN_MTU, ETH_MAX_MTU of linux/if_ether.h.
+const (
+	minMTU = 68
+	maxMTU = 65535
+)
+
 // alter makes one change in the kernel: the fault hook is asked first, and an error says what was
 // changed.
 func alter(ctx context.Context, op, name string, do func() error) error {

@@ -19,7 +19,7 @@ import (
 type Macvlan struct {
 	Parent     Parent      // the link that it shares
 	Mode       MacvlanMode // how those on the same parent reach each other; default: bridge
-	MTU        int         // bytes, at most the parent's; 0 is the parent's
+	MTU        int         // bytes, 68 to the parent's; 0 is the parent's
 	MAC        netconf.MAC // hardware address; nil: the kernel chooses one
 	BcQueueLen uint32      // length of the parent's queue for broadcasts; 0 is the kernel's 1000
 }
@@ -98,7 +98,7 @@ const macvlanKind = "macvlan"
 func (m Macvlan) Name() string { return macvlanKind }
 
 // Create makes the link o.IfName in the container, down. What has the name already is an error that Is
-// netconf.ErrExists; a parent that is missing or taken, and an MTU above the parent's, have code 7.
+// netconf.ErrExists; a parent that is missing or taken, and an MTU below 68 or above the parent's, have code 7.
 // After another error there may be a part, which Delete takes away.
 func (m Macvlan) Create(ctx context.Context, host, container *NS, o Owner) (netlink.Link, error) {
 	l, _, err := m.create(ctx, host, container, o)
@@ -111,8 +111,8 @@ func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner) (made
 		return nil, nil, err
 	}
 	p := parent.Attrs()
-	if m.MTU < 0 || m.MTU > p.MTU {
-		return nil, nil, badLink(o.IfName, "mtu %d is out of range: expected 0 to %d, which is that of the parent link %q", m.MTU, p.MTU, p.Name)
+	if m.MTU != 0 && (m.MTU < minMTU || m.MTU > p.MTU) {
+		return nil, nil, badLink(o.IfName, "mtu %d is out of range: expected %d to %d, which is that of the parent link %q", m.MTU, minMTU, p.MTU, p.Name)
 	}
 	mode, err := m.Mode.kernel()
 	if err != nil {
@@ -138,10 +138,14 @@ func (m Macvlan) explain(err error, via *NS, parent *netlink.LinkAttrs, name str
 			}
 		}
 		return badLink(name, "mode %s: the parent link %q is busy: %s: %w", m.Mode, parent.Name, by, err)
-	case errors.Is(err, syscall.EINVAL):
-		return badLink(name, "mode %s on the parent link %q: %w: mode passthru wants a parent without other macvlans", m.Mode, parent.Name, err)
+	case !errors.Is(err, syscall.EINVAL):
+		return err
+	case parent.EncapType != "ether": // netlink's word; the loopback has another
+		return badLink(name, "the parent link %q is no Ethernet link, but %s: %w", parent.Name, parent.EncapType, err)
+	case m.Mode == MacvlanPassthru:
+		return badLink(name, "mode %s on the parent link %q: %w: it wants a parent without other macvlans", m.Mode, parent.Name, err)
 	}
-	return err
+	return badLink(name, "mode %s on the parent link %q: %w: perhaps another macvlan has taken it over", m.Mode, parent.Name, err)
 }
 
 // Ensure is Create where the link is not there. One of the owner's is brought back to its MTU and hardware

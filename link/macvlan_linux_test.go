@@ -117,10 +117,12 @@ func TestMacvlanRefused(t *testing.T) {
 		{"no parent in the container", "true", link.Macvlan{Parent: link.Parent{Name: "p0", InContainer: true}}, 7, []string{"p0"}},
 		{"mtu above", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 1501}, 7, []string{"mtu", "1501", "1500", "p0"}},
 		{"mtu negative", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: -1}, 7, []string{"mtu", "-1"}},
+		{"mtu below", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 67}, 7, []string{"mtu 67", "68 to 1500"}},
 		{"mode", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, Mode: "fast"}, 7, []string{"mode", "fast"}},
 		{"port", "ip link set p0 master br7", link.Macvlan{Parent: link.Parent{Name: "p0"}}, 7, []string{"p0", "busy", "bridge", "br7"}},
-		{"taken over", passthru, link.Macvlan{Parent: link.Parent{Name: "p0"}}, 7, []string{"p0", "passthru"}},
-		{"to take over", "ip link add m0 link p0 type macvlan mode bridge", link.Macvlan{Parent: link.Parent{Name: "p0"}, Mode: link.MacvlanPassthru}, 7, []string{"p0", "passthru"}},
+		{"taken over", passthru, link.Macvlan{Parent: link.Parent{Name: "p0"}}, 7, []string{"mode bridge", "p0", "taken it over"}},
+		{"no Ethernet", "true", link.Macvlan{Parent: link.Parent{Name: "lo"}}, 7, []string{"lo", "no Ethernet link"}},
+		{"to take over", "ip link add m0 link p0 type macvlan mode bridge", link.Macvlan{Parent: link.Parent{Name: "p0"}, Mode: link.MacvlanPassthru}, 7, []string{"p0", "mode passthru", "without other macvlans"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			uplink(t)

@@ -17,7 +17,7 @@ type Veth struct {
 	Bridge   string      // the host's end is a port of this bridge, which must be there; empty: it stands alone
 	Hairpin  bool        // the port may send a packet back where it came from
 	Isolated bool        // the port does not reach the bridge's other isolated ports
-	MTU      int         // bytes, of both ends; 0 is the bridge's, without one the kernel's 1500
+	MTU      int         // bytes, 68 to 65535, of both ends; 0 is the bridge's, without one the kernel's 1500
 	MAC      netconf.MAC // hardware address of the container's end; nil: the kernel chooses one
 }
 
@@ -76,8 +76,8 @@ func (v Veth) mtu(bridge netlink.Link) int {
 
 // birth makes both ends with one message, each in its namespace under its final name.
 func (v Veth) birth(ctx context.Context, host, container *NS, o Owner, mtu int) error {
-	if mtu < 0 {
-		return badLink(o.IfName, "mtu %d is negative", mtu)
+	if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
+		return badLink(o.IfName, "mtu %d is out of range: expected %d to %d", mtu, minMTU, maxMTU)
 	}
 	name := o.HostName(HostRole)
 	l := &netlink.Veth{LinkAttrs: attrs(o, name, mtu, nil), PeerName: o.IfName, PeerHardwareAddr: net.HardwareAddr(v.MAC)}

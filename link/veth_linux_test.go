@@ -202,7 +202,8 @@ func TestVethRefused(t *testing.T) {
 		{link.Veth{Bridge: "nosuch"}, []string{"nosuch", "bridge"}},
 		{link.Veth{Bridge: "lo"}, []string{"lo", "bridge"}},
 		{link.Veth{MTU: -1}, []string{"mtu", "-1"}},
-		{link.Veth{MTU: 70000}, []string{"veth"}},
+		{link.Veth{MTU: 67}, []string{"mtu 67", "68 to 65535"}},
+		{link.Veth{MTU: 70000}, []string{"mtu 70000", "68 to 65535"}},
 	} {
 		same := unchanged(t, ns)
 		add(ns, "a").Run(t.Context(), t, plugin(test.step)).Fails(t, netconf.CodeInvalidNetworkConfig, test.words...)
