@@ -65,8 +65,9 @@ func attrs(o Owner, name string, mtu int, mac netconf.MAC) netlink.LinkAttrs {
 }
 
 // create makes the link l, which attrs began, in the namespace in, by a message to the namespace via: that
-// of the parent. It is born there under its final name, down; then it is read back and labelled. If
-// the name is taken, nothing has changed and the error Is netconf.ErrExists.
+// of the parent. It is born there under its final name, down; then it is read back and labelled. If the
+// name is taken, or the kernel has a link that excludes it, nothing has changed and the error Is
+// netconf.ErrExists.
 func create(ctx context.Context, o Owner, via, in *NS, l netlink.Link) (netlink.Link, error) {
 	a := l.Attrs()
 	name := a.Name
@@ -89,15 +90,22 @@ func create(ctx context.Context, o Owner, via, in *NS, l netlink.Link) (netlink.
 func createAside(ctx context.Context, o Owner, via, in *NS, l netlink.Link) error {
 	name := l.Attrs().Name
 	there, err := find(in, name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if there != nil || via.Is(in) {
+	case there != nil:
 		return taken(name, there)
+	case via.Is(in):
+		return alike(name, l)
 	}
 	aside := o.HostName(asideRole)
 	l.Attrs().Name, l.Attrs().Index = aside, 0
 	err = alter(ctx, "link add", aside, func() error { return via.Handle().LinkAdd(l) })
+	if errors.Is(err, syscall.EEXIST) {
+		if there, lookErr := find(in, aside); lookErr == nil && there == nil {
+			return alike(name, l)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -120,6 +128,13 @@ func taken(name string, by netlink.Link) error {
 	if by != nil {
 		err = fmt.Errorf("%w: a link of kind %s%s", err, by.Type(), labelText(by))
 	}
+	return &Error{Op: "link add", Name: name, Err: err}
+}
+
+// alike is the error for a name that is free, of a kind that knows another rule: the kernel has one vxlan with
+// a VNI and port. Nothing has changed.
+func alike(name string, l netlink.Link) error {
+	err := fmt.Errorf("%w: the name is free, but there is another link of kind %s with the same attributes", netconf.ErrExists, l.Type())
 	return &Error{Op: "link add", Name: name, Err: err}
 }
 

@@ -234,6 +234,28 @@ func namespaces(f *ast.FuncDecl) (n int) {
 	return n
 }
 
+// TestSecondLinkWithTheSameAttributes: a kind may have a rule besides the name's (one vxlan for each VNI and port). The
+// error names the link that was wanted, not the name that it was tried under aside, and why it cannot be.
+func TestSecondLinkWithTheSameAttributes(t *testing.T) {
+	uplink(t)
+	ns := space(t)
+	host, container := spaces(t, ns)
+	skeltest.Host(t, "ip", "link", "add", "vx0", "type", "vxlan", "id", "7", "dev", "p0", "dstport", "4789")
+	t.Cleanup(func() { ignore(t, "ip link del vx0") })
+	parent := hostLink(t, "p0").Attrs().Index
+	for name, in := range map[string]*link.NS{"container": container, "host": host} {
+		same := unchanged(t, ns)
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = "eth0"
+		l := &netlink.Vxlan{LinkAttrs: attrs, VxlanId: 7, VtepDevIndex: parent, Port: 4789}
+		_, err := link.CreateLink(t.Context(), owner("a"), host, in, l)
+		if !errors.Is(err, netconf.ErrExists) || !strings.Contains(err.Error(), `"eth0"`) || !strings.Contains(err.Error(), "another link of kind vxlan") {
+			t.Errorf("in the %s: %v", name, err)
+		}
+		same(name)
+	}
+}
+
 // bridge makes br7 on the host, an administrator's.
 func bridge(t *testing.T) {
 	t.Helper()
