@@ -3,7 +3,6 @@ package delegate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,15 +24,18 @@ type Plugin interface {
 }
 
 // Add calls the plugin's ADD and, if it fails, the DEL of the same plugin, as the specification
-// wants it of who delegates (SPEC, section 4 "Delegated plugin execution procedure"), see [Undo].
-// There is no DEL if the plugin was not found, nor if the error Is netconf.ErrExists: then the ADD changed
-// nothing, and a DEL would destroy what is there.
+// wants it of who delegates (SPEC, section 4 "Delegated plugin execution procedure"), see [Undo]. It is for
+// callers without skel: a step of skel's takes Call alone, for skel calls the step's Del after a failed Add.
+//
+// There is no DEL if nothing has run (see [NotRun]), nor if a Go value says that it changed nothing
+// (netconf.IsUnchanged): a DEL would destroy what is there. No code of a program says that: from 100 on they are
+// each plugin's own, and azure-vnet-ipam's 100 is any error.
 func Add(ctx context.Context, p Plugin, req *netconf.Request) (*types100.Result, error) {
 	result, err := p.Call(ctx, req.As(netconf.Add))
 	switch {
 	case err == nil:
 		return result, nil
-	case errors.Is(err, ErrNotFound), errors.Is(err, netconf.ErrExists):
+	case NotRun(err), netconf.IsUnchanged(err):
 		return nil, err
 	}
 	return nil, Undo(ctx, p, req, err)

@@ -10,9 +10,15 @@ import (
 	"github.com/cnikit/cnikit/netconf"
 )
 
-// ErrNotFound is in the error of a call whose program is in none of CNI_PATH's folders. Nothing has
-// run then.
+// ErrNotFound is in the error of a call whose program is in none of CNI_PATH's folders.
 var ErrNotFound = errors.New("no such program in CNI_PATH")
+
+// NotRun tells whether the error of a call says that nothing has run, so that no DEL is due: the plugin's
+// own program was not found, and not one that the plugin called in its turn.
+func NotRun(err error) bool {
+	var e, inner *Error
+	return errors.As(err, &e) && errors.Is(e.Err, ErrNotFound) && !errors.As(e.Err, &inner)
+}
 
 // Error is a call of a plugin that failed.
 //
@@ -46,12 +52,6 @@ func (e *Error) Error() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
-
-// Is makes a plugin's code 100 the same as netconf.ErrExists: it found its part there and changed
-// nothing, so there is nothing to roll back.
-func (e *Error) Is(target error) bool {
-	return target == netconf.ErrExists && netconf.Code(e.Err) == netconf.CodeExists
-}
 
 // As gives the error as a [*types.Error], which is how upstream's skel and ours find the code; its
 // details are the plugin's, then the program's path and the end of its stderr.

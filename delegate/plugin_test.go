@@ -17,10 +17,11 @@ import (
 )
 
 // A failed ADD is followed by the DEL of the same delegate, even when the context has ended; but a
-// plugin that is not there, or that found its part there already, gets none.
+// Go value that found its part there already, or says that it changed nothing, gets none.
 func TestFailedAddIsFollowedByDel(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("wrong")
+	_, missing := quiet().Call(t.Context(), call(t, netconf.Add, plain, t.TempDir()))
 	for _, c := range []struct {
 		name     string
 		add, del error
@@ -34,6 +35,9 @@ func TestFailedAddIsFollowedByDel(t *testing.T) {
 		{"both fail", netconf.Errorf(101, "full"), netconf.Errorf(100, "stuck"), false, "[ADD DEL]", 101, `full; then: delegate "fake" DEL, network "net": stuck`},
 		{"the context ended", wrong, nil, true, "[ADD DEL]", 999, "wrong"},
 		{"exists already", netconf.Errorf(0, "eth0: %w", netconf.ErrExists), wrong, false, "[ADD]", 100, "eth0: exists already"},
+		{"says that it changed nothing", fmt.Errorf("lookup: %w", netconf.Unchanged(netconf.Errorf(7, "no parent"))), wrong, false, "[ADD]", 7, "no parent"},
+		{"a code 100 of another kind", types.NewError(100, "oh", ""), nil, false, "[ADD DEL]", 100, "oh"},
+		{"a program of its own is missing", missing, nil, false, "[ADD DEL]", 5, "no such program"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +66,7 @@ func TestFailedAddIsFollowedByDel(t *testing.T) {
 				return
 			}
 			wants(t, err, c.code, c.words)
-			if errors.Is(err, netconf.ErrExists) != (c.code == 100) {
+			if errors.Is(err, netconf.ErrExists) != errors.Is(c.add, netconf.ErrExists) {
 				t.Errorf("%v: what the DEL said must not be taken for what the ADD said", err)
 			}
 			var coded *types.Error
@@ -73,19 +77,28 @@ func TestFailedAddIsFollowedByDel(t *testing.T) {
 	}
 }
 
+// Whatever the code, also 100, by which azure-vnet-ipam says anything at all: from 100 on they are each
+// plugin's own, and no DEL is a lease for ever. Only of a program that is not there nothing has run.
 func TestFailedAddOfAProgram(t *testing.T) {
 	t.Parallel()
-	dir := program(t, `echo $CNI_COMMAND >> "$0.verbs"; cat > "$0.stdin.$CNI_COMMAND"; echo '{"code":101,"msg":"full"}'; exit 1`)
-	_, err := delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, dir))
-	wants(t, err, 101, "full", "DEL")
-	file := filepath.Join(dir, "fake")
-	if verbs := read(t, file+".verbs"); verbs != "ADD\nDEL\n" {
-		t.Errorf("verbs %q", verbs)
+	for _, code := range []uint{3, 100, 101, 999} {
+		dir := program(t, fmt.Sprintf(`echo $CNI_COMMAND >> "$0.verbs"; cat > "$0.stdin.$CNI_COMMAND"; echo '{"code":%d,"msg":"full"}'; exit 1`, code))
+		_, err := delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, dir))
+		if code == 3 {
+			code = 11 // the caller's own work is still there
+		}
+		if wants(t, err, code, "full", "DEL"); netconf.IsUnchanged(err) {
+			t.Errorf("%v: taken for an ADD that changed nothing", err)
+		}
+		file := filepath.Join(dir, "fake")
+		if verbs := read(t, file+".verbs"); verbs != "ADD\nDEL\n" {
+			t.Errorf("code %d: verbs %q", code, verbs)
+		}
+		if read(t, file+".stdin.DEL") != plain {
+			t.Error("the DEL had another configuration")
+		}
 	}
-	if read(t, file+".stdin.DEL") != plain {
-		t.Error("the DEL had another configuration")
-	}
-	_, err = delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, t.TempDir()))
+	_, err := delegate.Add(t.Context(), quiet(), call(t, netconf.Add, plain, t.TempDir()))
 	if wants(t, err, 5); strings.Contains(err.Error(), "DEL") {
 		t.Errorf("DEL of a plugin that is not there: %v", err)
 	}
