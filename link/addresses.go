@@ -3,6 +3,9 @@ package link
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Addresses puts what IPAM answered on the attachment's interface and sets it up: the step that follows the
@@ -119,4 +122,17 @@ func (p *AddressPlan) noDAD(kind string) bool {
 		return false
 	}
 	return kind == "veth" || kind == "netkit"
+}
+
+// minMTU6 is what IPv6 needs of a link (RFC 8200, section 5). Below it the kernel takes IPv6 off the link,
+// its sysctls included, as if it had none.
+const minMTU6 = 1280
+
+// fitsIPv6 is an error with code 7 for a link that is too small for IPv6, if there is an IPv6 address among those.
+func fitsIPv6(l netlink.Link, addresses []netip.Prefix) error {
+	six := slices.ContainsFunc(addresses, func(a netip.Prefix) bool { return a.Addr().Is6() })
+	if mtu := l.Attrs().MTU; six && mtu < minMTU6 {
+		return badLink(l.Attrs().Name, "mtu %d is too small for IPv6: expected at least %d", mtu, minMTU6)
+	}
+	return nil
 }

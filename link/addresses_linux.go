@@ -47,9 +47,12 @@ func (p *AddressPlan) noneOf(have addresses, name string) error {
 // Ensure brings the link to what the plan says: sysctls, addresses, up, routes, in this order, and
 // then announces the addresses that are new. What is so already is not touched, what is there besides
 // stays. An IPv6 address with another prefix length or found to be a duplicate, and a route of ours
-// ([Protocol]) to the same destination with other attributes, are replaced. Errors are the kernel's; code 7 for a default route that another link
-// has already, and for a route that is in the way of one of the plan's; ErrNotSupported for IPv6 on
-// a kernel without it; an IPv6 address that a neighbour has is an error that names it.
+// ([Protocol]) to the same destination with other attributes, are replaced.
+//
+// Errors are the kernel's; code 7 for a default route that another link has already, for a route that is
+// in the way of one of the plan's, and, before any change, for an IPv6 address on a link whose MTU is below 1280;
+// ErrNotSupported for IPv6 on a kernel without it; an IPv6 address that a neighbour has is an error that
+// names it.
 func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 	l, have, err := p.look(n, name)
 	if err != nil {
@@ -59,6 +62,9 @@ func (p *AddressPlan) Ensure(ctx context.Context, n *NS, name string) error {
 }
 
 func (p *AddressPlan) ensure(ctx context.Context, n *NS, l netlink.Link, have addresses) error {
+	if err := fitsIPv6(l, p.Addresses); err != nil {
+		return err
+	}
 	if err := p.defaults(n, l); err != nil {
 		return err
 	}

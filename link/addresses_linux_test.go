@@ -12,6 +12,7 @@ import (
 
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
@@ -247,6 +248,44 @@ func TestAddressesIPv6SwitchedOff(t *testing.T) {
 				t.Errorf("disable_ipv6 of eth0, all, default, lo: %q, expected %q", got, want)
 			}
 		})
+	}
+}
+
+// TestIPv6OnALinkThatIsTooSmall: below 1280 bytes the kernel takes IPv6 away as if it had none. That is said, before
+// anything is changed, and IPv4 does not mind.
+func TestIPv6OnALinkThatIsTooSmall(t *testing.T) {
+	parallelNS(t)
+	container, _ := pair(t)
+	container.Run("ip", "link", "set", "eth0", "mtu", "1279")
+	before := layer3(container)
+	c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24"},{"address":"fd00::2/64"}]`)
+	err := link.Addresses{}.Add(t.Context(), c.Request)
+	if netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !strings.Contains(err.Error(), `"eth0": mtu 1279 is too small for IPv6: expected at least 1280`) {
+		t.Errorf("error %v (code %d)", err, netconf.Code(err))
+	}
+	if diff := before.Diff(layer3(container)); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	c.Result.IPs = c.Result.IPs[:1]
+	c.add(t, link.Addresses{})
+	c.del(t, link.Addresses{})
+	container.Run("ip", "link", "set", "eth0", "mtu", "1280")
+	newCall(t, container, `"ips":[{"address":"fd00::2/64"}]`).add(t, link.Addresses{})
+}
+
+// TestIPv6GatewayOnALinkThatIsTooSmall: the host's end has the same limit.
+func TestIPv6GatewayOnALinkThatIsTooSmall(t *testing.T) {
+	bridge(t)
+	ns := space(t)
+	v4, v6 := "10.1.0.2/24 10.1.0.1", "fd00:1::2/64 fd00:1::1"
+	for name, p := range map[string]skel.Plugin[struct{}]{
+		"bridge": plugin(link.Veth{Bridge: "br7", MTU: 1279}, ipam(v4, v6), link.Gateway{Bridge: "br7"}),
+		"routed": plugin(link.Veth{MTU: 1279}, ipam(v4, v6), link.HostRoutes{}),
+	} {
+		skeltest.Host(t, "ip", "link", "set", "br7", "mtu", "1279")
+		same := unchanged(t, ns)
+		add(ns, "a").Run(t.Context(), t, p).Fails(t, netconf.CodeInvalidNetworkConfig, "mtu 1279", "IPv6", "1280")
+		same(name)
 	}
 }
 

@@ -34,7 +34,8 @@ func (g Gateway) bridge() Bridge { return Bridge{Name: g.Bridge} }
 
 // Ensure gives the bridge the gateway of each address, with the address's prefix length, and turns
 // forwarding on for the families that there are. An address of the same family that is none of these is an
-// error with code 7, before any change, unless g.Force is set. Link-local ones do not count.
+// error with code 7, before any change, unless g.Force is set; link-local ones do not count. So is IPv6 on
+// a bridge whose MTU is below 1280.
 func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig) error {
 	want, err := gateways(ips)
 	if err != nil {
@@ -50,6 +51,9 @@ func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig)
 	}
 	if len(others) > 0 && !g.Force {
 		return badLink(g.bridge().name(), "the bridge has the address %v, and %v is to be its gateway address", others[0], missing[0])
+	}
+	if err := fitsIPv6(l, missing); err != nil {
+		return err
 	}
 	for _, p := range others { // first, for the kernel takes secondary addresses of the subnet away with the primary one
 		if err := deleteFrom(ctx, host, l, p); err != nil {

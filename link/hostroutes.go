@@ -38,6 +38,9 @@ func (h HostRoutes) ensure(ctx context.Context, host *NS, c claim, ips []*types1
 	if err != nil {
 		return err
 	}
+	if err := fitsIPv6(l, gws); err != nil {
+		return err
+	}
 	for _, gw := range gws {
 		if err := addTo(ctx, host, l, gw); err != nil {
 			return err
