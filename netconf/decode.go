@@ -315,7 +315,11 @@ func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 		}
 		err = wrongType(nameOf(want), raw)
 	}
-	d.fail(CodeDecodingFailure, path, off, err)
+	code := CodeDecodingFailure
+	if own := Code(err); own != CodeInternal { // a type that knows better: it is of the right form, and wrong
+		code = own
+	}
+	d.fail(code, path, off, err)
 }
 
 func wrongType(want string, raw []byte) error {

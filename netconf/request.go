@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -144,18 +143,6 @@ func (r *Request) text(path string, value json.RawMessage) string {
 // is as for fmt.Errorf.
 func (r *Request) Invalid(path, format string, args ...any) error {
 	return r.at(CodeInvalidNetworkConfig, path, Errorf(0, format, args...))
-}
-
-// Unserved makes an error, with code 7, for each key that is set although the plugin does not serve it,
-// in the order of their names; nil if none is. What a plugin cannot do it should say before any work.
-func (r *Request) Unserved(set map[string]bool) error {
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(set)) {
-		if set[key] {
-			errs = append(errs, r.Invalid(key, "not served by this plugin"))
-		}
-	}
-	return Join(errs...)
 }
 
 func (r *Request) at(code uint, path string, err error) error {

@@ -299,11 +299,16 @@ func TestMACText(t *testing.T) {
 
 func TestUnserved(t *testing.T) {
 	t.Parallel()
-	req := parse(t, with("ADD"), strings.TrimSuffix(minimal, "}")+`,"vlan":5,"promisc":true}`)
-	err := req.Unserved(map[string]bool{"vlan": true, "promisc": true, "hairpin": false})
-	check(t, err, 7, `promisc (line 1, column 64): not served`, `vlan (line 1, column 52): not served`)
-	if strings.Index(err.Error(), "promisc") > strings.Index(err.Error(), "vlan") || strings.Contains(err.Error(), "hairpin") {
-		t.Errorf("%v", err)
+	type config struct {
+		VLAN   netconf.Unserved `json:"vlan"`
+		Trunk  netconf.Unserved `json:"vlanTrunk"`
+		IPMasq netconf.Unserved `json:"ipMasq"` // the specification's key is the plugin's too
 	}
-	check(t, req.Unserved(map[string]bool{"hairpin": false}), 0)
+	for _, harmless := range []string{`null`, `false`, `0`, `""`, `[]`, `{}`} {
+		_, err := netconf.DecodeJSON[config]([]byte(`{"vlan":`+harmless+`}`), nil)
+		check(t, err, 0)
+	}
+	_, err := netconf.DecodeJSON[config]([]byte(`{"vlan":5,"vlanTrunk":[{"id":5}],
+"ipMasq":true}`), nil)
+	check(t, err, 7, "vlan (line 1, column 9): not served by this plugin", "vlanTrunk (line 1, column 23)", "ipMasq (line 2, column 10)")
 }

@@ -33,3 +33,17 @@ func (m *MAC) UnmarshalText(text []byte) error {
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 func (m MAC) String() string { return net.HardwareAddr(m).String() }
+
+// Unserved is a key that the plugin knows and does not serve: what a plugin cannot do it says before any
+// work. Null, false, 0 and what is empty are taken, as if the key were not there; another value is
+// an error with code 7.
+type Unserved struct{}
+
+// UnmarshalJSON refuses a value that asks for something.
+func (*Unserved) UnmarshalJSON(value []byte) error {
+	switch string(value) {
+	case "null", "false", "0", `""`, "[]", "{}":
+		return nil
+	}
+	return Errorf(CodeInvalidNetworkConfig, "not served by this plugin")
+}

@@ -18,24 +18,42 @@ const (
 // guard calls one verb of a step. A panic becomes an error with code 999, its stack a warning. When
 // the context has ended and the step does not return within leaveAfter, it is left behind: its goroutine
 // goes on until the process ends, and what it did is for the rollback to take away.
-func guard(ctx context.Context, req *netconf.Request, step Step, verb func(Step, context.Context, *netconf.Request) error) error {
+func guard(ctx context.Context, req *netconf.Request, step Step, verb verb) error {
 	if inner, ok := step.(Steps); ok {
 		return verb(inner, ctx, req) // guards each of its own steps
 	}
 	name := nameOf(step)
 	ctx, rolling := withRolling(ctx)
-	err := await(ctx, rolling, func() error {
-		return protect(req, name, func() error { return verb(step, ctx, req) })
+	return await(ctx, rolling, name, func() error {
+		return protect(req, name, func() error {
+			if err := verb(step, ctx, req); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+}
+
+// share gives one of the steps that are left to undo its part of the time: at least leaveAfter, also after
+// the context's end, and no more than that once it ends.
+func share(ctx context.Context, left int) (context.Context, context.CancelFunc) {
+	part := leaveAfter
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	if end, ok := ctx.Deadline(); ok {
+		part = max(part, time.Until(end)/time.Duration(left))
+	} else if ctx.Err() == nil {
+		part = rollbackBudget // a caller of Steps.Del without a deadline of its own
 	}
-	return nil
+	own, stop := context.WithTimeout(own, part)
+	unhook := context.AfterFunc(ctx, func() {
+		time.AfterFunc(leaveAfter, func() { cancel(context.Cause(ctx)) })
+	})
+	return own, func() { unhook(); stop(); cancel(nil) }
 }
 
 // await runs f in a goroutine of its own and waits for it, until leaveAfter past the context's end.
 // While a rollback runs inside f, it has its own budget and is waited for.
-func await(ctx context.Context, rolling *atomic.Int32, f func() error) error {
+func await(ctx context.Context, rolling *atomic.Int32, name string, f func() error) error {
 	outside := rolling.Load() // a rollback that f is itself a part of
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -53,7 +71,7 @@ func await(ctx context.Context, rolling *atomic.Int32, f func() error) error {
 		case <-timer.C:
 		}
 		if rolling.Load() <= outside {
-			return fmt.Errorf("still running %v after its end, left behind: %w", leaveAfter, context.Cause(ctx))
+			return fmt.Errorf("%s: still running %v after its end, left behind: %w", name, leaveAfter, context.Cause(ctx))
 		}
 	}
 }
@@ -64,9 +82,9 @@ func protect(req *netconf.Request, name string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			req.Warn("panic", "step", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = netconf.Errorf(netconf.CodeInternal, "panic: %v", p)
+			err = netconf.Errorf(netconf.CodeInternal, "%s: panic: %v", name, p)
 		} else if !returned {
-			err = netconf.Errorf(netconf.CodeInternal, "the goroutine was ended by runtime.Goexit")
+			err = netconf.Errorf(netconf.CodeInternal, "%s: the goroutine was ended by runtime.Goexit", name)
 		}
 	}()
 	err = f()

@@ -138,6 +138,48 @@ func TestStateIsKeptFromAddToDel(t *testing.T) {
 	}
 }
 
+// An ADD that was undone leaves no state; the state of a live attachment survives a second ADD.
+func TestStateOfAFailedAddIsForgotten(t *testing.T) {
+	t.Parallel()
+	fail := errors.New("broken")
+	s := &step{name: "a", j: &journal{}, add: func(ctx context.Context, req *netconf.Request) error {
+		if err := req.State.Save("mtu", []byte("1400")); err != nil {
+			return err
+		}
+		if fail != nil {
+			return fail
+		}
+		return iface(ctx, req)
+	}}
+	second := &step{name: "second", j: &journal{}}
+	p := plugin(t, s, second)
+	files := func() int {
+		left, err := os.ReadDir(p.RunDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(left)
+	}
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, 999, "broken")
+	if files() > 0 {
+		t.Error("state is left by an ADD that was undone")
+	}
+	fail = nil
+	call(netconf.Add).Run(t.Context(), t, p).OK(t)
+	s.add = func(context.Context, *netconf.Request) error { return netconf.ErrExists }
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeExists)
+	if files() != 1 {
+		t.Error("a second ADD took the state of the live attachment away")
+	}
+	if err := os.WriteFile(filepath.Join(p.RunDir, "test:net:c1:eth0.state.new"), nil, 0o600); err != nil { // by a killed Save
+		t.Fatal(err)
+	}
+	call(netconf.Del).Run(t.Context(), t, p).OK(t)
+	if files() > 0 {
+		t.Error("state is left after DEL")
+	}
+}
+
 // A file that a crash or a full disk left half-written, or that is somebody else's, never blocks a DEL.
 func TestStateThatCannotBeReadDoesNotBlockDel(t *testing.T) {
 	t.Parallel()

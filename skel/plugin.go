@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -50,18 +54,22 @@ type Plugin[C any] struct {
 // reading the call and printing the answer. On ADD the result is in req.Result (and req.Prev). req.State
 // is set where it is nil. The caller closes the request.
 func (p Plugin[C]) Do(ctx context.Context, req *netconf.Request) error {
-	return p.core().do(ctx, req, func() error { return nil })
+	c := p.core()
+	ctx, cancel := c.bounded(ctx, req.Command)
+	defer cancel()
+	return c.do(ctx, req, func() error { return nil })
 }
 
 // core is a Plugin without its type parameter, so that the machinery is compiled once.
 type core struct {
+	broken              error // what is wrong with the Plugin itself
 	name, about, runDir string
 	kind                Kind
 	versions            []string
 	timeout             time.Duration
 	strict              bool
-	// steps decodes and validates the configuration and describes the attachment.
-	steps func(req *netconf.Request) (Steps, error)
+	// decode reads and validates the configuration; describe then lists the steps.
+	decode func(req *netconf.Request) (describe func() Steps, err error)
 	// announced describes it for a call without a configuration.
 	announced func(req *netconf.Request) Steps
 }
@@ -74,15 +82,18 @@ func (p Plugin[C]) core() *core {
 	if c.versions == nil {
 		c.versions = version.All.SupportedVersions()
 	}
-	c.steps = func(req *netconf.Request) (Steps, error) {
+	switch {
+	case p.Name == "" || p.Steps == nil:
+		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: Name and Steps are needed", p.Name)
+	case reflect.TypeFor[C]().Kind() != reflect.Struct:
+		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: the configuration is a %v: expected a struct", p.Name, reflect.TypeFor[C]())
+	}
+	c.decode = func(req *netconf.Request) (func() Steps, error) {
 		conf, err := netconf.Decode(req, p.Defaults)
 		if err == nil && p.Validate != nil && !req.Lenient() {
 			err = p.Validate(req, conf)
 		}
-		if err != nil {
-			return nil, err
-		}
-		return p.Steps(req, conf), nil
+		return func() Steps { return p.Steps(req, conf) }, err
 	}
 	c.announced = func(req *netconf.Request) Steps {
 		conf := new(C)
@@ -105,12 +116,21 @@ func (c *core) limit(command netconf.Command) time.Duration {
 	return 60 * time.Second
 }
 
-// do serves a call. finish is what remains to be done of an ADD when the steps are done (print the
-// result); if it fails they are rolled back.
+// bounded gives a call its time.
+func (c *core) bounded(ctx context.Context, command netconf.Command) (context.Context, context.CancelFunc) {
+	limit := c.limit(command)
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not end within %v: %w", command, limit, context.DeadlineExceeded))
+}
+
+// do serves a call within the context's time. finish is what remains to be done of an ADD when the steps
+// are done (print the result); if it fails they are rolled back.
 func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error) error {
-	limit := c.limit(req.Command)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not end within %v: %w", req.Command, limit, context.DeadlineExceeded))
-	defer cancel()
+	if req.Warn == nil { // a request made by hand
+		req.Warn = func(string, ...any) {}
+	}
+	if req.Result == nil {
+		req.Result = &types100.Result{}
+	}
 	req.Strict = req.Strict || c.strict
 	steps, err := c.check(req)
 	if err != nil {
@@ -133,46 +153,68 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 		}
 		return unavailable(steps.Status(ctx, req))
 	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return netconf.Errorf(netconf.CodeTryAgainLater, "%w: %w", cause, err)
+	return interrupted(ctx, err)
+}
+
+// interrupted says of an error that it came from the end of the context, where that is so: what has a
+// code of its own happened before, or besides.
+func interrupted(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) || !untyped(err) && netconf.Code(err) != netconf.CodeTryAgainLater {
+		return err
 	}
-	return err
+	return netconf.Errorf(netconf.CodeTryAgainLater, "%w: %w", cause, err)
+}
+
+// untyped tells whether nothing in the chain gives the error a code.
+func untyped(err error) bool {
+	var coded *types.Error
+	return !errors.As(err, &coded)
 }
 
 // unavailable gives a STATUS error without a code of its own the code 50.
 func unavailable(err error) error {
-	if err != nil && netconf.Code(err) == netconf.CodeInternal {
+	if err != nil && untyped(err) && netconf.Code(err) == netconf.CodeInternal {
 		return netconf.Errorf(netconf.CodePluginNotAvailable, "%w", err)
 	}
 	return err
 }
 
+// add runs the steps and then finish, which is watched as a step is: a stdout that nobody reads hangs it.
 func (c *core) add(ctx context.Context, req *netconf.Request, steps Steps, finish func() error) error {
-	if err := steps.Add(ctx, req); err != nil {
-		return err
-	}
-	err := context.Cause(ctx)
+	err := steps.Add(ctx, req)
 	if err == nil {
-		err = c.checkResult(req)
+		if err = context.Cause(ctx); err == nil {
+			err = c.checkResult(req)
+		}
+		if err == nil {
+			var rolling *atomic.Int32
+			ctx, rolling = withRolling(ctx)
+			err = await(ctx, rolling, "result", func() error { return protect(req, "result", finish) })
+		}
+		if err != nil {
+			err = rolledBack(err, steps.rollback(ctx, req))
+		}
 	}
-	if err == nil {
-		err = protect(req, "result", finish)
+	var failed *addError
+	if r, ok := req.State.(*record); ok && err != nil && !errors.As(err, &failed) {
+		r.forgetSaved()
 	}
-	if err != nil {
-		return rolledBack(err, steps.rollback(ctx, req))
-	}
-	return nil
+	return err
 }
 
 // check does all that can be done before any work: the version, the verb, prevResult, the namespace, the
 // configuration. It describes the attachment.
 func (c *core) check(req *netconf.Request) (Steps, error) {
-	if c.name == "" || c.steps == nil {
-		return nil, netconf.Errorf(netconf.CodeInternal, "skel.Plugin: Name and Steps are needed")
+	if c.broken != nil {
+		return nil, c.broken
 	}
 	var steps Steps
-	err := protect(req, c.name, func() (err error) {
-		steps, err = c.steps(req)
+	err := protect(req, "Plugin.Validate or Steps", func() error {
+		describe, err := c.decode(req)
+		if err == nil {
+			steps = describe()
+		}
 		return err
 	})
 	for _, found := range []error{c.checkVersion(req, steps), err, c.rejected(req), c.checkPrev(req), checkNetns(req, c.kind)} {
@@ -191,15 +233,14 @@ func (c *core) checkVersion(req *netconf.Request, steps Steps) error {
 	versions := c.supported(steps)
 	v := req.Network.CNIVersion
 	if !slices.Contains(versions, v) {
+		details := "supported: " + strings.Join(versions, ", ")
+		if slices.Contains(c.versions, v) {
+			details += fmt.Sprintf("; its steps do not have %v, which that version has", steps.lacks())
+		}
 		return &netconf.Error{Op: "configuration", Path: "cniVersion", Code: netconf.CodeIncompatibleVersion,
-			Err:     fmt.Errorf("version %q is not supported by %s", v, c.name),
-			Details: "supported: " + strings.Join(versions, ", ")}
+			Err: fmt.Errorf("version %q is not supported by %s", v, c.name), Details: details}
 	}
-	if since := req.Command.Since(); !req.Network.Is(since) {
-		return &netconf.Error{Op: "configuration", Path: "cniVersion", Code: netconf.CodeIncompatibleVersion,
-			Err: fmt.Errorf("%s does not exist in version %s: it came with %s", req.Command, v, since)}
-	}
-	return nil
+	return req.CheckVerb()
 }
 
 // supported lists the announced versions, without those that have a verb the steps lack.
@@ -235,7 +276,8 @@ func (c *core) checkResult(req *netconf.Request) error {
 	case Interface:
 		i := netconf.Attached(req.Result, req.IfName)
 		if i < 0 {
-			return netconf.Errorf(netconf.CodeInternal, "%s: the result does not name the interface %q of the container", c.name, req.IfName)
+			return netconf.Errorf(netconf.CodeInternal, "%s: the result does not name the interface %q of the container: "+
+				"a step calls req.AddInterface with that Name and with Sandbox = req.Netns, or the plugin is of another Kind", c.name, req.IfName)
 		}
 		if !req.Network.DNS.IsEmpty() {
 			req.Result.DNS = req.Network.DNS
@@ -274,7 +316,7 @@ func checkNetns(req *netconf.Request, kind Kind) error {
 	case req.Command == netconf.Del:
 		return nil // the steps know a namespace that is gone
 	case errors.Is(err, errNotNetns):
-		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment, Err: fmt.Errorf("%q: %w", req.Netns, err)}
+		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment, Err: fmt.Errorf("%q %w", req.Netns, err)}
 	case err != nil:
 		return gone(req, err)
 	case own && !overridden(req):

@@ -9,6 +9,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -39,21 +42,25 @@ func (p Plugin[C]) Run(ctx context.Context, io IO) int {
 }
 
 func (c *core) run(ctx context.Context, call IO) int {
-	req, err := c.parse(ctx, call)
-	out := &bytes.Buffer{}
+	ctx, cancel := c.bounded(ctx, netconf.Command(call.getenv("CNI_COMMAND")))
+	defer cancel()
+	said, stdout := &warnings{}, &output{to: call.Stdout}
+	req, err := c.parse(ctx, call, said)
 	switch {
 	case err != nil:
+		err = netconf.Join(err, c.more(req, err))
 	case req.Command == netconf.Version:
-		err = c.versionDocument(req, out)
-		if err == nil {
-			err = write(call.Stdout, out)
+		var document bytes.Buffer
+		if err = c.versionDocument(req, &document); err == nil {
+			err = stdout.write(document.Bytes())
 		}
 	default:
 		err = c.do(ctx, req, func() error {
-			if err := c.encode(req, out); err != nil {
+			var document bytes.Buffer
+			if err := c.encode(req, &document); err != nil {
 				return err
 			}
-			return write(call.Stdout, out)
+			return stdout.write(document.Bytes())
 		})
 		if closeErr := req.Close(); closeErr != nil {
 			req.Warn("close what the call had opened", "error", closeErr.Error())
@@ -62,10 +69,49 @@ func (c *core) run(ctx context.Context, call IO) int {
 	if err == nil {
 		return 0
 	}
-	if err := write(call.Stdout, errorDocument(req, err)); err != nil {
-		req.Warn("the error could not be reported on stdout", "error", err.Error())
-	}
+	stdout.report(req, errorDocument(req, err, said))
 	return 1
+}
+
+// output is stdout, which gets one document.
+type output struct {
+	to    io.Writer
+	begun atomic.Bool // something may have been written
+}
+
+// write puts the document on stdout, in one write. A short write without an error is an error too.
+func (o *output) write(document []byte) error {
+	o.begun.Store(true)
+	n, err := o.to.Write(document)
+	if n == 0 && err != nil {
+		o.begun.Store(false)
+	}
+	if err == nil && n < len(document) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return netconf.Errorf(netconf.CodeIOFailure, "write to stdout: %w", err)
+	}
+	return nil
+}
+
+// report writes an error document, unless half of a result may be there already: one document or none.
+// It does not wait long for a reader.
+func (o *output) report(req *netconf.Request, document []byte) {
+	if o.begun.Load() {
+		req.Warn("the error is not reported on stdout, where a part of the result may be", "error", string(document))
+		return
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.write(document) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			req.Warn("the error could not be reported on stdout", "error", err.Error())
+		}
+	case <-time.After(leaveAfter):
+		req.Warn("nobody reads the error from stdout")
+	}
 }
 
 // encode prints the result of an ADD. An IPAM plugin answers with its own addresses alone: a prevResult
@@ -77,11 +123,8 @@ func (c *core) encode(req *netconf.Request, out io.Writer) error {
 	return req.EncodeResult(out)
 }
 
-// parse reads the call. It waits for the end of stdin no longer than the verb may take.
-func (c *core) parse(ctx context.Context, call IO) (*netconf.Request, error) {
-	limit := c.limit(netconf.Command(call.getenv("CNI_COMMAND")))
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("stdin had no end within %v: %w", limit, context.DeadlineExceeded))
-	defer cancel()
+// parse reads the call. It does not wait for the end of stdin longer than the call may take.
+func (c *core) parse(ctx context.Context, call IO, said *warnings) (*netconf.Request, error) {
 	type parsed struct {
 		req *netconf.Request
 		err error
@@ -96,20 +139,59 @@ func (c *core) parse(ctx context.Context, call IO) (*netconf.Request, error) {
 	case p = <-done:
 	case <-ctx.Done():
 		p.req = &netconf.Request{Command: netconf.Command(call.getenv("CNI_COMMAND")), Result: &types100.Result{}}
-		p.err = netconf.Errorf(netconf.CodeTryAgainLater, "read the configuration: %w", context.Cause(ctx))
+		p.err = netconf.Errorf(netconf.CodeTryAgainLater, "stdin has no end: %w", context.Cause(ctx))
 	}
-	p.req.Environ = call.Env
-	p.req.Warn = c.warner(p.req, call.Stderr)
+	p.req.Environ, p.req.Stderr = call.Env, call.Stderr
+	p.req.Warn = c.warner(p.req, call.Stderr, said)
 	if err := p.req.Warnings(); err != nil {
 		p.req.Warn("goes on: " + err.Error())
 	}
 	return p.req, p.err
 }
 
+// more is what else is wrong with the configuration of an ADD or CHECK that was refused for another
+// reason, so that all of it is said at once.
+func (c *core) more(req *netconf.Request, known error) error {
+	if c.broken != nil || netconf.Code(known) == netconf.CodeTryAgainLater || req.Command != netconf.Add && req.Command != netconf.Check {
+		return nil
+	}
+	var err error
+	panicked := protect(req, "Plugin.Validate", func() error { _, err = c.decode(req); return nil })
+	if panicked != nil || err != nil && strings.Contains(known.Error(), err.Error()) { // both find that it is no JSON
+		return nil
+	}
+	return err
+}
+
+// warnings are those of a call, for the details of its error: a mistyped key may be why it failed, and a
+// runtime shows the error and not stderr.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+// maxWarnings is how many are repeated in an error; stderr has them all.
+const maxWarnings = 5
+
+func (w *warnings) add(msg string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.said) < maxWarnings {
+		w.said = append(w.said, "warning: "+msg)
+	}
+}
+
+func (w *warnings) list() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.said)
+}
+
 // warner writes warnings to the log: one line each, key=value behind the message, a stack below it. A
 // log that cannot be written is no reason for a call to fail.
-func (c *core) warner(req *netconf.Request, log io.Writer) func(string, ...any) {
+func (c *core) warner(req *netconf.Request, log io.Writer, said *warnings) func(string, ...any) {
 	return func(msg string, args ...any) {
+		said.add(msg)
 		line := fmt.Sprintf("%s: %s %s/%s/%s: warning: %s", c.name, req.Command, req.Network.Name, req.ContainerID, req.IfName, msg)
 		stack := ""
 		for i := 0; i+1 < len(args); i += 2 {
@@ -123,23 +205,14 @@ func (c *core) warner(req *netconf.Request, log io.Writer) func(string, ...any) 
 	}
 }
 
-// write puts a document on stdout in one write. A short write without an error is an error too.
-func write(stdout io.Writer, document *bytes.Buffer) error {
-	n, err := stdout.Write(document.Bytes())
-	if err == nil && n < document.Len() {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		return netconf.Errorf(netconf.CodeIOFailure, "write to stdout: %w", err)
-	}
-	return nil
-}
-
 // versionDocument is the answer to VERSION, in the version that was asked with (SPEC, section 4
 // "VERSION").
 func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
 	var steps Steps
-	if err := protect(req, c.name, func() error { steps = c.announced(req); return nil }); err != nil {
+	if c.broken != nil {
+		return c.broken
+	}
+	if err := protect(req, "Plugin.Steps", func() error { steps = c.announced(req); return nil }); err != nil {
 		return err
 	}
 	versions, asked := c.supported(steps), req.Network.CNIVersion
@@ -161,12 +234,13 @@ func documentVersion(req *netconf.Request) string {
 }
 
 // errorDocument is the answer to a call that failed (SPEC, section 5 "Error"): the code is that of the
-// first error in the chain that has one, the text that of the outermost, so that no word is lost.
-func errorDocument(req *netconf.Request, err error) *bytes.Buffer {
-	details := ""
+// first error in the chain that has one, the text that of the outermost, so that no word is lost. Details
+// are that error's own, then the call's warnings.
+func errorDocument(req *netconf.Request, err error, said *warnings) []byte {
+	details := said.list()
 	var coded *types.Error
-	if errors.As(err, &coded) {
-		details = coded.Details
+	if errors.As(err, &coded) && coded.Details != "" {
+		details = append([]string{coded.Details}, details...)
 	}
 	out := &bytes.Buffer{}
 	encoder := json.NewEncoder(out)
@@ -177,9 +251,9 @@ func errorDocument(req *netconf.Request, err error) *bytes.Buffer {
 		Code       uint   `json:"code"`
 		Msg        string `json:"msg"`
 		Details    string `json:"details,omitempty"`
-	}{documentVersion(req), netconf.Code(err), err.Error(), details}
+	}{documentVersion(req), netconf.Code(err), err.Error(), strings.Join(details, "; ")}
 	if err := encoder.Encode(document); err != nil {
 		panic(err) // strings and a number always encode
 	}
-	return out
+	return out.Bytes()
 }

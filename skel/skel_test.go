@@ -144,6 +144,8 @@ func TestStepsRunInOrderAndBackInReverse(t *testing.T) {
 	j.want(t, "GC c 1", "GC b 1", "GC a 1")
 	call(netconf.Status).Run(t.Context(), t, p).Fails(t, netconf.CodePluginNotAvailable, "a: the parent is gone")
 	j.want(t, "STATUS a")
+	bad := skel.Funcs{Add: iface, Check: iface, Del: iface, GC: iface, Status: func(context.Context, *netconf.Request) error { panic("F2") }}
+	call(netconf.Status).Run(t.Context(), t, plugin(t, bad.Step())).Fails(t, netconf.CodeInternal, "panic: F2")
 }
 
 // What ends an ADD, and that everything made is taken away again: the failed step too, unless it
@@ -163,6 +165,9 @@ func TestAddRollsBack(t *testing.T) {
 			return fmt.Errorf("make it: %w", netconf.Errorf(netconf.CodeExhausted, "no address left"))
 		}, code: 101, msg: "b: make it: no address left"},
 		{name: "ErrExists", add: func(context.Context, *netconf.Request) error { return fmt.Errorf("link eth0: %w", netconf.ErrExists) }, code: 100, msg: "link eth0: exists already", keeps: true},
+		{name: "an error before it has looked", add: func(context.Context, *netconf.Request) error {
+			return fmt.Errorf("parent: %w", netconf.Unchanged(netconf.Errorf(netconf.CodeInvalidNetworkConfig, "no such link")))
+		}, code: 7, msg: "parent: no such link", keeps: true},
 		{name: "a panic", add: func(context.Context, *netconf.Request) error { panic("F2") }, code: 999, msg: "panic: F2"},
 		{name: "a time-out that the step honours", timeout: 10 * time.Millisecond, add: func(ctx context.Context, _ *netconf.Request) error {
 			<-ctx.Done()
@@ -264,14 +269,100 @@ type broken struct {
 
 func (b broken) Write([]byte) (int, error) { return b.n, b.err }
 
-// A step that hangs in the rollback uses the budget up, and the call ends all the same.
-func TestRollbackThatHangsEndsWithItsBudget(t *testing.T) {
+// F1, F5: a step that hangs in the rollback, or in DEL, keeps no other from its work: the link goes although
+// IPAM does not answer.
+func TestStepThatHangsKeepsNoOtherFromItsWork(t *testing.T) {
+	t.Parallel()
+	for _, command := range []netconf.Command{netconf.Add, netconf.Del} {
+		t.Run(string(command), func(t *testing.T) {
+			t.Parallel()
+			j := &journal{}
+			alive := func(ctx context.Context, _ *netconf.Request) error { return netconf.Before(ctx, "link del") }
+			p := plugin(t, &step{name: "link", j: j, del: alive},
+				&step{name: "ipam", j: j, del: func(context.Context, *netconf.Request) error { select {} }},
+				&step{name: "last", j: j, del: alive, add: func(context.Context, *netconf.Request) error { return errors.New("broken") }})
+			if command == netconf.Del {
+				p.Timeout = 3 * time.Second
+			}
+			a := call(command).Run(t.Context(), t, p)
+			if a.Exit == 0 || !strings.Contains(a.Err.Msg, "ipam: still running") || strings.Contains(a.Err.Msg, "link:") || strings.Contains(a.Err.Msg, "last: context") {
+				t.Errorf("exit status %d: %s", a.Exit, a.Err.Msg)
+			}
+			want := []string{"DEL last", "DEL ipam", "DEL link"}
+			if command == netconf.Add {
+				want = append([]string{"ADD link", "ADD ipam", "ADD last"}, want...)
+			}
+			j.want(t, want...)
+		})
+	}
+}
+
+// The same when the context has ended before the first step is asked.
+func TestDelAfterTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j := &journal{}
+	s := skel.Steps{&step{name: "a", j: j, del: func(ctx context.Context, _ *netconf.Request) error { return ctx.Err() }}}
+	if err := s.Del(ctx, &netconf.Request{Command: netconf.Del}); err != nil {
+		t.Error(err)
+	}
+	j.want(t, "DEL a")
+}
+
+// What went wrong keeps its code when the rollback outlives the deadline.
+func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error {
+		return netconf.Errorf(netconf.CodeExhausted, "no address left")
+	}, del: func(ctx context.Context, _ *netconf.Request) error {
+		time.Sleep(100 * time.Millisecond) // past the deadline of the ADD
+		return ctx.Err()
+	}})
+	p.Timeout = 50 * time.Millisecond
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeExhausted, "no address left")
+}
+
+func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
-	p := plugin(t, &step{name: "a", j: j, del: func(context.Context, *netconf.Request) error { select {} }},
-		&step{name: "b", j: j, add: func(context.Context, *netconf.Request) error { return errors.New("broken") }})
-	call(netconf.Add).Run(t.Context(), t, p).Fails(t, 999, "b: broken", "a: still running", "left behind")
-	j.want(t, "ADD a", "ADD b", "DEL b", "DEL a")
+	p := plugin(t, &step{name: "a", j: j, add: iface})
+	p.Timeout = 50 * time.Millisecond
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.Write(make([]byte, 64<<10)); err != nil { // fills the pipe
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	c := call(netconf.Add)
+	exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+		Stdin: strings.NewReader(c.Config), Stdout: w, Stderr: &log})
+	if exit != 1 || !strings.Contains(log.String(), "ADD did not end within 50ms") {
+		t.Errorf("exit status %d: %s", exit, &log)
+	}
+	j.want(t, "ADD a", "DEL a")
+}
+
+// A daemon makes a request by hand, without what Parse and Run put into it.
+func TestDoOnARequestMadeByHand(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}, add: iface})
+	request := func() *netconf.Request {
+		return &netconf.Request{Command: netconf.Add, ContainerID: "c1", IfName: "eth0", Netns: "/proc/self/ns/net", Environ: []string{"CNI_NETNS_OVERRIDE=1"},
+			Network: netconf.Network{Name: "net", CNIVersion: "1.1.0"}, Config: []byte(`{"unknown":1}`)}
+	}
+	req := request()
+	if err := p.Do(t.Context(), req); err != nil || len(req.Result.IPs) != 1 {
+		t.Errorf("%v, %+v", err, req.Result)
+	}
+	p = plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error { panic("in a daemon") }})
+	if err := p.Do(t.Context(), request()); netconf.Code(err) != netconf.CodeInternal {
+		t.Errorf("a panic of a step: %v", err)
+	}
 }
 
 func TestDelGoesOnAndJoinsItsErrors(t *testing.T) {
@@ -354,6 +445,15 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 				return s(req, c)
 			}
 		}, 7, "ipam: no"},
+		{"no Steps", netconf.Add, func(_ *skeltest.Call, p *skel.Plugin[config]) { p.Steps = nil }, 999, "Name and Steps are needed"},
+		{"no Name", netconf.Add, func(_ *skeltest.Call, p *skel.Plugin[config]) { p.Name = "" }, 999, "Name and Steps are needed"},
+		{"two mistakes of two kinds", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) {
+			c.IfName, c.Config = "a/b", `{"cniVersion":"1.1.0","name":"net","mtu":"x"}`
+		}, 4, "mtu (line 1"},
+		{"F8: a typo, in the details of what it led to", netconf.Add, func(c *skeltest.Call, p *skel.Plugin[config]) {
+			c.Config = `{"cniVersion":"1.1.0","name":"net","mdoe":"x"}`
+			p.Validate = func(req *netconf.Request, _ *config) error { return req.Invalid("mode", "missing") }
+		}, 7, `did you mean "mode"?`},
 		{"Steps panics", netconf.Add, func(_ *skeltest.Call, p *skel.Plugin[config]) {
 			p.Steps = func(*netconf.Request, *config) skel.Steps { panic("no steps") }
 		}, 999, "no steps"},
@@ -365,6 +465,7 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 		{"GC in 1.0.0", netconf.GC, func(c *skeltest.Call, _ *skel.Plugin[config]) {
 			c.Config = `{"cniVersion":"1.0.0","name":"net","cni.dev/valid-attachments":[]}`
 		}, 1, "1.1.0"},
+		{"GC in 1.0.0 without the list", netconf.GC, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Config = `{"cniVersion":"1.0.0","name":"net"}` }, 1, "1.1.0"},
 		{"GC without the list", netconf.GC, func(*skeltest.Call, *skel.Plugin[config]) {}, 7, "valid-attachments"},
 		{"GC with null", netconf.GC, func(c *skeltest.Call, _ *skel.Plugin[config]) {
 			c.Config = `{"cniVersion":"1.1.0","name":"net","cni.dev/valid-attachments":null}`
@@ -485,10 +586,21 @@ func TestFuncsAnnounceOnlyWhatTheyHave(t *testing.T) {
 				t.Errorf("announces %s, expected up to %s", v.Stdout, test.last)
 			}
 			a := call(netconf.Add).Run(t.Context(), t, p)
-			if (a.Exit == 0) != (test.last == "1.1.0") || a.Exit != 0 && a.Err.Code != netconf.CodeIncompatibleVersion {
-				t.Errorf("ADD in 1.1.0: exit %d, %s", a.Exit, a.Err.Msg)
+			if test.last == "1.1.0" {
+				a.OK(t)
+			} else {
+				a.Fails(t, netconf.CodeIncompatibleVersion, "its steps do not have [", strings.TrimPrefix(test.name, "no "))
 			}
 		})
+	}
+}
+
+// A pointer would be nil, or shared: the configuration would be dropped in silence.
+func TestConfigurationThatIsNoStructIsRefused(t *testing.T) {
+	t.Parallel()
+	p := skel.Plugin[*config]{Name: "test", RunDir: t.TempDir(), Steps: func(*netconf.Request, **config) skel.Steps { return nil }}
+	for _, command := range []netconf.Command{netconf.Add, netconf.Version} {
+		call(command).Run(t.Context(), t, p).Fails(t, netconf.CodeInternal, "*skel_test.config", "expected a struct")
 	}
 }
 

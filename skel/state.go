@@ -17,7 +17,8 @@ const stateVersion = 1
 // reader sees the old one or the new one. The file is gone when the last entry is.
 type record struct {
 	path, name string
-	lenient    bool // DEL: a file that cannot be read is as good as none
+	lenient    bool     // DEL: a file that cannot be read is as good as none
+	saved      []string // what was saved in this call
 	warn       func(msg string, args ...any)
 }
 
@@ -34,7 +35,18 @@ func (r *record) Save(key string, data []byte) error {
 		return err
 	}
 	s.Entries[key] = data
+	r.saved = append(r.saved, key)
 	return r.write(s)
+}
+
+// forgetSaved drops what was saved in this call: an ADD that was undone. What was there before stays: in
+// a second ADD it is the live attachment's.
+func (r *record) forgetSaved() {
+	for _, key := range r.saved {
+		if err := r.Forget(key); err != nil {
+			r.warn("the ADD was undone, its state was not", "error", err.Error())
+		}
+	}
 }
 
 // Load returns what was saved under key, nil if nothing was.
@@ -104,11 +116,15 @@ func replaceFile(path string, data []byte) error {
 	if err := os.WriteFile(beside, data, 0o600); err != nil {
 		return errors.Join(err, removeFile(beside))
 	}
-	return os.Rename(beside, path)
+	if err := os.Rename(beside, path); err != nil {
+		return errors.Join(err, removeFile(beside))
+	}
+	return nil
 }
 
 func (r *record) remove() error {
-	if err := removeFile(r.path); err != nil {
+	// What a killed Save has left beside goes too.
+	if err := errors.Join(removeFile(r.path), removeFile(r.path+".new")); err != nil {
 		return netconf.Errorf(netconf.CodeBadStore, "state: %w", err)
 	}
 	return nil

@@ -77,26 +77,40 @@ func (s Steps) Check(ctx context.Context, req *netconf.Request) error {
 	return netconf.Join(errs...)
 }
 
-// Del runs all steps in reverse, goes on after an error, and joins the errors.
+// Del runs all steps in reverse, goes on after an error, and joins the errors. A step that hangs cannot
+// keep the others from their work: each gets an equal share of the time that is left, and a second
+// at least, even when the context has ended.
 func (s Steps) Del(ctx context.Context, req *netconf.Request) error {
-	var errs []error
-	for i := len(s) - 1; i >= 0; i-- {
-		if !isNil(s[i]) {
-			errs = append(errs, guard(ctx, req, s[i], Step.Del))
-		}
-	}
-	return netconf.Join(errs...)
+	return s.backwards(ctx, req, func(Step) verb { return Step.Del })
 }
 
-// GC runs the steps that are Collectors in reverse, goes on after an error, and joins the errors.
+// GC runs the steps that are Collectors as Del runs all.
 func (s Steps) GC(ctx context.Context, req *netconf.Request) error {
-	var errs []error
-	for i := len(s) - 1; i >= 0; i-- {
-		if _, ok := s[i].(Collector); ok && !isNil(s[i]) {
-			errs = append(errs, guard(ctx, req, s[i], func(s Step, ctx context.Context, req *netconf.Request) error {
-				return s.(Collector).GC(ctx, req)
-			}))
+	return s.backwards(ctx, req, func(step Step) verb {
+		if _, ok := step.(Collector); !ok {
+			return nil
 		}
+		return func(s Step, ctx context.Context, req *netconf.Request) error { return s.(Collector).GC(ctx, req) }
+	})
+}
+
+// verb is one of a step's methods.
+type verb func(Step, context.Context, *netconf.Request) error
+
+// backwards runs a verb of the steps that have it (which is not nil then), in reverse.
+func (s Steps) backwards(ctx context.Context, req *netconf.Request, which func(Step) verb) error {
+	var todo []Step
+	for _, step := range s {
+		if !isNil(step) && which(step) != nil {
+			todo = append(todo, step)
+		}
+	}
+	var errs []error
+	for left := len(todo); left > 0; left-- {
+		step := todo[left-1]
+		share, cancel := share(ctx, left)
+		errs = append(errs, guard(share, req, step, which(step)))
+		cancel()
 	}
 	return netconf.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -83,13 +84,31 @@ func (c Call) WithPrev(a Answer) Call {
 // error document that has cniVersion, code and msg. What breaks it fails the test.
 func (c Call) Run(ctx context.Context, t testing.TB, p Plugin) Answer {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr buffer
 	a := Answer{Exit: p.Run(ctx, skel.IO{Env: c.environ(), Stdin: c.stdin(t), Stdout: &stdout, Stderr: &stderr})}
 	a.Stdout, a.Stderr = stdout.String(), stderr.String()
 	if err := a.decode(c.Command); err != nil {
 		t.Errorf("%s: %v\nexit status %d\nstdout: %s\nstderr: %s", c.Command, err, a.Exit, a.Stdout, a.Stderr)
 	}
 	return a
+}
+
+// buffer is a bytes.Buffer for several writers: the log, and delegates, also those that were left behind.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 func (c Call) environ() []string {

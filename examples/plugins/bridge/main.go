@@ -10,33 +10,29 @@ import (
 )
 
 type config struct {
-	Bridge    string      `json:"bridge" doc:"the bridge's name; made if it is not there; default cni0"`
-	Gateway   bool        `json:"isGateway" doc:"give the bridge the gateway's address and forward"`
-	Default   bool        `json:"isDefaultGateway" doc:"as isGateway, and the container's default route leads there"`
-	Force     bool        `json:"forceAddress" doc:"replace another address of the same family on the bridge"`
-	MTU       int         `json:"mtu" doc:"in bytes; 0 (default) is the bridge's"`
-	MAC       netconf.MAC `json:"mac" doc:"hardware address in the container; args and runtimeConfig go before it"`
-	Hairpin   bool        `json:"hairpinMode" doc:"a packet may leave by the port it came in by"`
-	Promisc   bool        `json:"promiscMode" doc:"the bridge takes every packet"`
-	Isolated  bool        `json:"portIsolation" doc:"the container reaches the bridge, not its other isolated ports"`
-	EnableDAD bool        `json:"enabledad" doc:"wait for duplicate address detection; default: an allocator owns the addresses"`
-	unserved
-}
+	Bridge   string      `json:"bridge" doc:"the bridge's name; made if it is not there; default cni0"`
+	Gateway  bool        `json:"isGateway" doc:"give the bridge the gateway's address and forward"`
+	Default  bool        `json:"isDefaultGateway" doc:"as isGateway, and the container's default route leads there"`
+	Force    bool        `json:"forceAddress" doc:"replace another address of the same family on the bridge"`
+	MTU      int         `json:"mtu" doc:"in bytes; 0 (default) is the bridge's"`
+	MAC      netconf.MAC `json:"mac" doc:"hardware address in the container; args and runtimeConfig go before it"`
+	Hairpin  bool        `json:"hairpinMode" doc:"a packet may leave by the port it came in by"`
+	Promisc  bool        `json:"promiscMode" doc:"the bridge takes every packet"`
+	Isolated bool        `json:"portIsolation" doc:"the container reaches the bridge, not its other isolated ports"`
+	DAD      bool        `json:"enabledad" doc:"wait for duplicate address detection; default: an allocator owns the addresses"`
 
-// unserved are the reference plugin's keys that this one refuses: better an error than half a network.
-type unserved struct {
-	Vlan           int   `json:"vlan" doc:"not served"`
-	VlanTrunk      []any `json:"vlanTrunk" doc:"not served"`
-	MACSpoofCheck  bool  `json:"macspoofchk" doc:"not served"`
-	NoContainerInt bool  `json:"disableContainerInterface" doc:"not served"`
+	IPMasq        netconf.Unserved `json:"ipMasq" doc:"not served"`
+	IPMasqBackend string           `json:"ipMasqBackend" doc:"without ipMasq it says nothing"`
+	VLAN          netconf.Unserved `json:"vlan" doc:"not served"`
+	VLANTrunk     netconf.Unserved `json:"vlanTrunk" doc:"not served"`
+	PreserveVLAN  bool             `json:"preserveDefaultVlan" doc:"without vlan and vlanTrunk it says nothing"`
+	SpoofCheck    netconf.Unserved `json:"macspoofchk" doc:"not served"`
+	NoInterface   netconf.Unserved `json:"disableContainerInterface" doc:"not served"`
 }
 
 func steps(req *netconf.Request, c *config) skel.Steps {
-	dad := link.DADAuto
-	if c.EnableDAD {
-		dad = link.DADOwn
-	}
-	var gateway skel.Step
+	dad := map[bool]link.DADMode{false: link.DADAuto, true: link.DADOwn}[c.DAD]
+	var gateway skel.Step // nil steps are skipped
 	if c.Gateway || c.Default {
 		gateway = link.Gateway{Bridge: c.Bridge, Default: c.Default, Force: c.Force}
 	}
@@ -49,19 +45,11 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 	}
 }
 
-func validate(req *netconf.Request, c *config) error {
-	return req.Unserved(map[string]bool{
-		"ipMasq": req.Network.IPMasq, "vlan": c.Vlan != 0, "vlanTrunk": len(c.VlanTrunk) > 0,
-		"macspoofchk": c.MACSpoofCheck, "disableContainerInterface": c.NoContainerInt,
-	})
-}
-
 func plugin() skel.Plugin[config] {
 	return skel.Plugin[config]{
 		Name:     "bridge",
 		About:    "connects a container to a bridge of the host",
 		Defaults: func() config { return config{Bridge: "cni0"} },
-		Validate: validate,
 		Steps:    steps,
 	}
 }

@@ -74,7 +74,13 @@ func TestKeysThatAreNotServedAreRefusedBeforeAnyWork(t *testing.T) {
 		name, _, _ := strings.Cut(strings.Trim(key, `"`), `"`)
 		add(ns, ipam, key+",").Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, name, "not served")
 	}
+	all := add(ns, ipam, `"ipMasq":true,"vlan":5,`).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "ipMasq", "vlan")
 	if diff := host.Diff(skeltest.HostSnapshot(t)); diff != "" || len(ipam.Calls()) > 0 {
-		t.Errorf("work was done: %s, IPAM calls %v", diff, ipam.Calls())
+		t.Errorf("work was done: %s, IPAM calls %v, %s", diff, ipam.Calls(), all.Err.Msg)
+	}
+	removeBridge(t)
+	harmless := `"ipMasq":false,"vlan":0,"vlanTrunk":[],"preserveDefaultVlan":false,"ipMasqBackend":"nftables","macspoofchk":false,`
+	if a := add(ns, ipam, harmless).Run(t.Context(), t, plugin()).OK(t); a.Stderr != "" {
+		t.Errorf("a configuration of the reference plugin has warnings: %s", a.Stderr)
 	}
 }

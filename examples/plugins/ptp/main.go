@@ -12,6 +12,9 @@ import (
 type config struct {
 	MTU int         `json:"mtu" doc:"in bytes; 0 (default) is the kernel's 1500"`
 	MAC netconf.MAC `json:"mac" doc:"hardware address in the container; args and runtimeConfig go before it"`
+
+	IPMasq        netconf.Unserved `json:"ipMasq" doc:"not served"`
+	IPMasqBackend string           `json:"ipMasqBackend" doc:"without ipMasq it says nothing"`
 }
 
 func steps(req *netconf.Request, c *config) skel.Steps {
@@ -27,7 +30,7 @@ func validate(req *netconf.Request, _ *config) error {
 	if req.Network.IPAM.Type == "" {
 		return req.Invalid("ipam", "missing: a routed pair needs addresses")
 	}
-	return req.Unserved(map[string]bool{"ipMasq": req.Network.IPMasq})
+	return nil
 }
 
 func plugin() skel.Plugin[config] {

@@ -55,6 +55,7 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 	for conf, key := range map[string]string{
 		`{"cniVersion":"1.1.0","name":"net","type":"ptp"}`:                                           "ipam",
 		`{"cniVersion":"1.1.0","name":"net","type":"ptp","ipMasq":true,"ipam":{"type":"test-ipam"}}`: "ipMasq",
+		`{"cniVersion":"1.1.0","name":"net","type":"ptp","ipMasq":true}`:                             "ipMasq",
 	} {
 		c := add(ns, ipam)
 		c.Config = conf
