@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/vishvananda/netlink"
 )
 
 // Protocol is the routing protocol number that the routes and rules made by this package carry, so that
@@ -70,6 +71,16 @@ func hashed(s string) string {
 	h := fnv.New128a()
 	_, _ = io.WriteString(h, s) // a hash takes all
 	return fmt.Sprintf("~%x", h.Sum(nil))
+}
+
+// Owns tells whether a link carries the owner's mark: its alias, in any role; or no alias at all and the
+// owner's group (its maker was killed between the two). It is what the Del of a step of one's own asks
+// before it takes a link away. With an empty Network it is any network's alias, as a DEL needs whose
+// configuration cannot be read; the group then tells nothing, for it is made of the network's name too.
+// What a container's owner wrote inside the container may lie; on the host it is true.
+func (o Owner) Owns(l netlink.Link) bool {
+	ours, _ := claim{Owner: o}.mark(l)
+	return ours
 }
 
 // label is an alias, taken apart; a name in it may be hashed.

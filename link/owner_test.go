@@ -66,6 +66,41 @@ func TestOwnerHashes(t *testing.T) {
 	}
 }
 
+// TestOwnsByItsMarkAlone: the alias decides, and only where there is none the group.
+func TestOwnsByItsMarkAlone(t *testing.T) {
+	t.Parallel()
+	o := link.Owner{Network: "net", ContainerID: "a", IfName: "eth0"}
+	anyNetwork := link.Owner{ContainerID: "a", IfName: "eth0"}
+	long := link.Owner{Network: "net", ContainerID: strings.Repeat("x", 250), IfName: "eth0"}
+	for _, test := range []struct {
+		name  string
+		owner link.Owner
+		alias string
+		group uint32
+		want  bool
+	}{
+		{"alias", o, o.Alias(""), 0, true},
+		{"alias of a role", o, o.Alias(link.HostRole), 0, true},
+		{"hashed alias", long, long.Alias(""), 0, true},
+		{"group", o, "", o.Group(), true},
+		{"neither", o, "", 0, false},
+		{"another group", o, "", o.Group() + 1, false},
+		{"the group and somebody's text", o, "uplink", o.Group(), false},
+		{"the group and another container's alias", o, "cni:net:b:eth0", o.Group(), false},
+		{"another interface", o, "cni:net:a:eth1", 0, false},
+		{"another network", o, "cni:net2:a:eth0", 0, false},
+		{"shared by the network", o, "cni:net", 0, false},
+		{"any network's alias", anyNetwork, "cni:net2:a:eth0:host", 0, true},
+		{"any network, another container", anyNetwork, "cni:net:b:eth0", 0, false},
+		{"any network, a group", anyNetwork, "", o.Group(), false},
+	} {
+		l := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Alias: test.alias, Group: test.group}}
+		if got := test.owner.Owns(l); got != test.want {
+			t.Errorf("%s: %v, expected %v", test.name, got, test.want)
+		}
+	}
+}
+
 func TestErrorCode(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
