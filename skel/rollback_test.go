@@ -1,0 +1,216 @@
+package skel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+func TestAddRollsBack(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		add     func(context.Context, *netconf.Request) error
+		timeout time.Duration
+		code    uint
+		msg     string
+		keeps   bool // the failed step is left alone
+	}{
+		{name: "an error", add: func(context.Context, *netconf.Request) error { return errors.New("broken") }, code: 999, msg: "b: broken"},
+		{name: "a coded error", add: func(context.Context, *netconf.Request) error {
+			return fmt.Errorf("make it: %w", netconf.Errorf(netconf.CodeExhausted, "no address left"))
+		}, code: 101, msg: "b: make it: no address left"},
+		{name: "ErrExists", add: func(context.Context, *netconf.Request) error { return fmt.Errorf("link eth0: %w", netconf.ErrExists) }, code: 100, msg: "link eth0: exists already", keeps: true},
+		{name: "an error before it has looked", add: func(context.Context, *netconf.Request) error {
+			return fmt.Errorf("parent: %w", netconf.Unchanged(netconf.Errorf(netconf.CodeInvalidNetworkConfig, "no such link")))
+		}, code: 7, msg: "parent: no such link", keeps: true},
+		{name: "a panic", add: func(context.Context, *netconf.Request) error { panic("F2") }, code: 999, msg: "panic: F2"},
+		{name: "a time-out that the step honours", timeout: 10 * time.Millisecond, add: func(ctx context.Context, _ *netconf.Request) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, code: 11, msg: "ADD did not end within 10ms"},
+		{name: "a time-out that the step ignores", timeout: 10 * time.Millisecond, add: func(context.Context, *netconf.Request) error {
+			select {}
+		}, code: 11, msg: "left behind"},
+		{name: "a success after the end", timeout: 10 * time.Millisecond, add: func(ctx context.Context, _ *netconf.Request) error {
+			<-ctx.Done()
+			return nil
+		}, code: 11, msg: "ADD did not end within 10ms"},
+	}
+	for _, test := range tests {
+		for _, last := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, last=%v", test.name, last), func(t *testing.T) {
+				t.Parallel()
+				j := &journal{}
+				steps := skel.Steps{&step{name: "a", j: j, add: iface}, &step{name: "b", j: j, add: test.add}}
+				if !last {
+					steps = append(steps, &step{name: "c", j: j})
+				}
+				p := plugin(t, steps...)
+				p.Timeout = test.timeout
+				a := call(netconf.Add).Run(t.Context(), t, p).Fails(t, test.code, test.msg)
+				want := []string{"ADD a", "ADD b", "DEL b", "DEL a"}
+				if test.keeps {
+					want = slices.Delete(want, 2, 3)
+				}
+				j.want(t, want...)
+				if strings.Contains(test.msg, "panic") && !strings.Contains(a.Stderr, "skel_test.go") {
+					t.Errorf("no stack on stderr: %s", a.Stderr)
+				}
+			})
+		}
+	}
+}
+
+func TestRollbackFailureIsInTheErrorAndTheCauseGivesTheCode(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	bad := func(context.Context, *netconf.Request) error {
+		return netconf.Errorf(netconf.CodeBadStore, "the store is gone")
+	}
+	p := plugin(t, &step{name: "a", j: j, del: bad}, &step{name: "b", j: j, del: func(context.Context, *netconf.Request) error { panic("in the rollback") },
+		add: func(context.Context, *netconf.Request) error {
+			return netconf.Errorf(netconf.CodeExhausted, "no address left")
+		}})
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeExhausted, "no address left", "rollback", "a: the store is gone", "b: panic: in the rollback")
+	j.want(t, "ADD a", "ADD b", "DEL b", "DEL a")
+}
+
+func TestStepsInsideAStepRollBackWithinTheirOwnBudget(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	inner := skel.Steps{&step{name: "inner", j: j, del: func(ctx context.Context, _ *netconf.Request) error {
+		time.Sleep(1500 * time.Millisecond) // longer than a step may go on after its end
+		j.note("inner is gone")
+		return ctx.Err()
+	}}, &step{name: "late", j: j, add: func(ctx context.Context, _ *netconf.Request) error { <-ctx.Done(); return ctx.Err() }}}
+	p := plugin(t, &step{name: "outer", j: j, add: inner.Add})
+	p.Timeout = 10 * time.Millisecond
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeTryAgainLater)
+	j.want(t, "ADD outer", "ADD inner", "ADD late", "DEL late", "DEL inner", "inner is gone", "DEL outer")
+}
+
+func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	old := call(netconf.Add)
+	old.Config = `{"cniVersion":"0.2.0","name":"net","type":"test"}`
+	p := plugin(t, &step{name: "a", j: j, add: func(_ context.Context, req *netconf.Request) error {
+		req.AddInterface(&types100.Interface{Name: req.IfName, Sandbox: req.Netns}) // and no address
+		return nil
+	}})
+	old.Run(t.Context(), t, p).Fails(t, netconf.CodeInvalidNetworkConfig, "0.2.0")
+	j.want(t, "ADD a", "DEL a")
+
+	p = plugin(t, &step{name: "a", j: j, add: iface})
+	c := call(netconf.Add)
+	for _, stdout := range []broken{{0, errors.New("no space left on device")}, {10, nil}} {
+		var log strings.Builder
+		exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+			Stdin: strings.NewReader(c.Config), Stdout: stdout, Stderr: &log})
+		if exit == 0 {
+			t.Errorf("exit status 0 although stdout took %d bytes, %v", stdout.n, stdout.err)
+		}
+		j.want(t, "ADD a", "DEL a")
+	}
+}
+
+type broken struct {
+	n   int
+	err error
+}
+
+func (b broken) Write([]byte) (int, error) { return b.n, b.err }
+
+func TestStepThatHangsKeepsNoOtherFromItsWork(t *testing.T) {
+	t.Parallel()
+	for _, command := range []netconf.Command{netconf.Add, netconf.Del} {
+		t.Run(string(command), func(t *testing.T) {
+			t.Parallel()
+			j := &journal{}
+			alive := func(ctx context.Context, _ *netconf.Request) error { return netconf.Before(ctx, "link del") }
+			p := plugin(t, &step{name: "link", j: j, del: alive},
+				&step{name: "ipam", j: j, del: func(context.Context, *netconf.Request) error { select {} }},
+				&step{name: "last", j: j, del: alive, add: func(context.Context, *netconf.Request) error { return errors.New("broken") }})
+			if command == netconf.Del {
+				p.Timeout = 3 * time.Second
+			}
+			a := call(command).Run(t.Context(), t, p)
+			if a.Exit == 0 || !strings.Contains(a.Err.Msg, "ipam: still running") || strings.Contains(a.Err.Msg, "link:") || strings.Contains(a.Err.Msg, "last: context") {
+				t.Errorf("exit status %d: %s", a.Exit, a.Err.Msg)
+			}
+			want := []string{"DEL last", "DEL ipam", "DEL link"}
+			if command == netconf.Add {
+				want = append([]string{"ADD link", "ADD ipam", "ADD last"}, want...)
+			}
+			j.want(t, want...)
+		})
+	}
+}
+
+func TestDelAfterTheEndOfItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j := &journal{}
+	s := skel.Steps{&step{name: "a", j: j, del: func(ctx context.Context, _ *netconf.Request) error { return ctx.Err() }}}
+	if err := s.Del(ctx, &netconf.Request{Command: netconf.Del}); err != nil {
+		t.Error(err)
+	}
+	j.want(t, "DEL a")
+}
+
+func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error {
+		return netconf.Errorf(netconf.CodeExhausted, "no address left")
+	}, del: func(ctx context.Context, _ *netconf.Request) error {
+		time.Sleep(100 * time.Millisecond) // past the deadline of the ADD
+		return ctx.Err()
+	}})
+	p.Timeout = 50 * time.Millisecond
+	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeExhausted, "no address left")
+}
+
+func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	p := plugin(t, &step{name: "a", j: j, add: iface})
+	p.Timeout = 50 * time.Millisecond
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := w.Write(make([]byte, 64<<10)); err != nil { // fills the pipe
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	c := call(netconf.Add)
+	exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+		Stdin: strings.NewReader(c.Config), Stdout: w, Stderr: &log})
+	if exit != 1 || !strings.Contains(log.String(), "ADD did not end within 50ms") {
+		t.Errorf("exit status %d: %s", exit, &log)
+	}
+	j.want(t, "ADD a", "DEL a")
+}
+
+func TestDelGoesOnAndJoinsItsErrors(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	bad := func(context.Context, *netconf.Request) error { return errors.New("busy") }
+	p := plugin(t, &step{name: "a", j: j, del: bad}, &step{name: "b", j: j, del: func(context.Context, *netconf.Request) error { panic("oops") }}, &step{name: "c", j: j, del: bad})
+	call(netconf.Del).Run(t.Context(), t, p).Fails(t, 999, "a: busy", "b: panic: oops", "c: busy")
+	j.want(t, "DEL c", "DEL b", "DEL a")
+}
