@@ -14,11 +14,13 @@ type Step interface {
 	// Name is "ipam", for errors and logs.
 	Name() string
 	// Add gets addresses, routes and DNS settings and appends them to req.Result; the addresses have no
-	// interface yet. With an error nothing is appended and nothing is left taken.
+	// interface yet. With an error nothing is appended, but an address may be taken: the caller then calls
+	// Del, as skel does, unless netconf.IsUnchanged(err) (the program is missing, a Go value said so).
 	Add(ctx context.Context, req *netconf.Request) error
 	// Check asks whether the addresses of the prevResult are still held for this attachment.
 	Check(ctx context.Context, req *netconf.Request) error
-	// Del releases them. It needs neither a namespace nor a prevResult, and is the rollback of Add.
+	// Del releases them. It needs neither a namespace nor a prevResult, and is the rollback of Add, also
+	// of one that failed.
 	Del(ctx context.Context, req *netconf.Request) error
 	// GC releases what is held for none of the network's living attachments.
 	GC(ctx context.Context, req *netconf.Request) error

@@ -12,10 +12,10 @@
 //
 // On ADD the plugin's answer is checked before anything uses it: it has an address, each is one that a host
 // can have and is there once, and a gateway is of its address's family. Addresses, routes and DNS go into
-// req.Result without an interface, which link.Addresses fills in. Whatever fails, the lease is
-// released: by a DEL at once where the plugin failed or its answer is none, by the caller's rollback where a
-// later step fails. CHECK, DEL, GC and STATUS are passed on; those that the configuration's version
-// does not have are not sent.
+// req.Result without an interface, which link.Addresses fills in. Whatever fails, the plugin's own ADD, its
+// answer or a later step, the lease is released by one call of Del. That is the caller's: skel makes it; under
+// another skel you do, see the example. CHECK, DEL, GC and STATUS are passed on; those that the configuration's
+// version does not have are not sent.
 //
 // An IPAM program made with upstream's library fails, on DEL too, at arguments that are not its own.
 // It is called again, with a warning, with those that it can read.

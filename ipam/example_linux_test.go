@@ -15,7 +15,7 @@ import (
 )
 
 // Package ipam in a plugin under upstream's skel: the plugin's own work is between the addresses and
-// the result.
+// the result, and so is the rollback.
 func Example_upstreamSkel() {
 	call := func(args *upstream.CmdArgs) (*netconf.Request, ipam.Step, error) {
 		req, err := netconf.Parse(os.Getenv, bytes.NewReader(args.StdinData))
@@ -36,11 +36,18 @@ func Example_upstreamSkel() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := step.Add(ctx, req); err != nil {
+		// This skel rolls nothing back. The address is to be released also when ctx has ended.
+		released := func(err error) error { return netconf.Join(err, step.Del(context.Background(), req)) }
+		if err := step.Add(ctx, req); netconf.IsUnchanged(err) {
 			return err
+		} else if err != nil {
+			return released(err)
 		}
-		// ... the interface, with the addresses of req.Result; if that fails, step.Del
-		return req.EncodeResult(os.Stdout)
+		// ... the interface, with the addresses of req.Result; if that fails, return released(err)
+		if err := req.EncodeResult(os.Stdout); err != nil {
+			return released(err)
+		}
+		return nil
 	}
 	del := func(args *upstream.CmdArgs) error {
 		req, step, err := call(args)

@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // asPlugin marks the environment of a test binary that is to be a plugin.
@@ -103,5 +105,27 @@ func TestF11NoAddressIsTakenByAnOrphan(t *testing.T) {
 				t.Errorf("leases %q", found)
 			}
 		})
+	}
+}
+
+// An ADD that does not end by itself is killed, and then released by one DEL, which is waited for.
+func TestTimedOutAddIsReleasedOnce(t *testing.T) {
+	t.Parallel()
+	dir := program(t, `[ $CNI_COMMAND = DEL ] || trap "" TERM; `+book, "")
+	if err := syscall.Mkfifo(filepath.Join(dir, "fail.ADD"), 0o600); err != nil { // nobody will open it
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	req, _ := call(t, netconf.Add, old(withIPAM), dir)
+	go func() { done <- add(ctx, t, req, nil) }()
+	skeltest.Eventually(t, "a lease is taken", func() bool { return len(leases(t, dir)) > 0 })
+	cancel()
+	if err := <-done; netconf.Code(err) != 11 {
+		t.Errorf("code %d: %v", netconf.Code(err), err)
+	}
+	if calls(t, dir) != "ADD DEL" || len(leases(t, dir)) > 0 {
+		t.Errorf("calls %q, leases %q", calls(t, dir), leases(t, dir))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,39 +58,55 @@ func TestInProcess(t *testing.T) {
 
 type config struct{}
 
-// mainPlugin is a plugin that needs no kernel: IPAM, then a step that may fail.
-func mainPlugin(t *testing.T, last error) skel.Plugin[config] {
+// add serves an ADD by a plugin that needs no kernel: IPAM, then a step that may fail.
+func add(ctx context.Context, t *testing.T, req *netconf.Request, last error) error {
+	t.Helper()
+	req.Netns = fmt.Sprintf("/proc/%d/ns/net", os.Getpid()) // the test's own; nothing touches it
+	req.Environ = append(req.Environ, "CNI_NETNS_OVERRIDE=1")
 	return skel.Plugin[config]{Name: "main", Kind: skel.Meta, RunDir: t.TempDir(), Steps: func(req *netconf.Request, _ *config) skel.Steps {
 		return skel.Steps{
 			ipam.FromConfig(req),
 			skel.Funcs{Add: func(context.Context, *netconf.Request) error { return last }}.Step(),
 		}
-	}}
+	}}.Do(ctx, req)
 }
 
-// Under skel: a later step's failure releases the address, a rejected section does no work at all, and
-// no section is no step.
+// old is a version that skel.Funcs without CHECK and the like can have.
+func old(config string) string { return strings.Replace(config, `"1.1.0"`, `"0.3.0"`, 1) }
+
+// Under skel: whatever fails releases the address by one DEL and is told once; a rejected section does no
+// work at all, nor does a program that is missing need a DEL; and no section is no step.
 func TestUnderSkel(t *testing.T) {
 	t.Parallel()
+	const ok = `{"ips":[{"address":"10.0.0.3/24"}]}`
 	for _, c := range []struct {
 		name, conf string
 		last       error
+		said       string // by the program: an error document, or a result
 		code       uint
+		word       string // in the error, once
 		calls      string
 	}{
-		{"a later step fails", withIPAM, errors.New("no link"), 999, "ADD DEL"},
-		{"success", withIPAM, nil, 0, "ADD"},
-		{"rejected", `{"cniVersion":"0.2.0","name":"net","type":"main"}`, nil, 7, ""},
-		{"no section", `{"cniVersion":"0.3.0","name":"net","type":"main"}`, nil, 0, ""},
+		{"a later step fails", withIPAM, errors.New("no link"), ok, 999, "no link", "ADD DEL"},
+		{"the ADD fails", withIPAM, nil, `{"code":101,"msg":"no room"}`, 101, "no room", "ADD DEL"},
+		{"it fails by a code 100 of its own", withIPAM, nil, `{"code":100,"msg":"Failed to allocate"}`, 100, "allocate", "ADD DEL"},
+		{"an answer that cannot be used", withIPAM, nil, `{"ips":[{"address":"10.0.0.0/24"}]}`, 104, "broadcast", "ADD DEL"},
+		{"no answer", withIPAM, nil, `hello`, 104, "not JSON", "ADD DEL"},
+		{"the program is missing", strings.Replace(withIPAM, "fake", "absent", 1), nil, ok, 5, "no such program", ""},
+		{"success", withIPAM, nil, ok, 0, "", "ADD"},
+		{"rejected", `{"cniVersion":"0.2.0","name":"net","type":"main"}`, nil, ok, 7, "cniVersion 0.3.0", ""},
+		{"no section", `{"cniVersion":"0.3.0","name":"net","type":"main"}`, nil, ok, 0, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
-			req, _ := call(t, netconf.Add, strings.Replace(c.conf, `"1.1.0"`, `"0.3.0"`, 1), dir)
-			req.Netns = fmt.Sprintf("/proc/%d/ns/net", os.Getpid()) // the test's own; nothing touches it
-			req.Environ = append(req.Environ, "CNI_NETNS_OVERRIDE=1")
-			err := mainPlugin(t, c.last).Do(t.Context(), req)
-			if netconf.Code(err) != c.code {
+			dir := program(t, book, c.said)
+			if strings.Contains(c.said, "code") {
+				write(t, filepath.Join(dir, "answer"), "")
+				write(t, filepath.Join(dir, "fail.ADD"), c.said)
+			}
+			req, _ := call(t, netconf.Add, old(c.conf), dir)
+			err := add(t.Context(), t, req, c.last)
+			if netconf.Code(err) != c.code || err != nil && strings.Count(err.Error(), c.word) != 1 {
 				t.Errorf("code %d: %v", netconf.Code(err), err)
 			}
 			if calls(t, dir) != c.calls || (len(leases(t, dir)) > 0) != (c.code == 0 && c.calls != "") {
@@ -111,9 +128,8 @@ func TestBrokenAtEachOperation(t *testing.T) {
 			}
 			return nil
 		})
-		req, _ := call(t, netconf.Add, withIPAM, dir)
-		step := ipam.FromConfig(req)
-		err := step.Add(ctx, req)
+		req, _ := call(t, netconf.Add, old(withIPAM), dir)
+		err := add(ctx, t, req, nil)
 		if count < n {
 			if err != nil || n < 2 {
 				t.Errorf("%d operations, %v", count, err)

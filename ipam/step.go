@@ -20,18 +20,17 @@ type step struct {
 func (s *step) Name() string { return "ipam" }
 
 func (s *step) Add(ctx context.Context, req *netconf.Request) error {
-	return s.readably(req.As(netconf.Add), func(own *netconf.Request) error {
-		own.Prev = nil // an IPAM plugin's result is its addresses alone, in a chain too
-		result, err := delegate.Add(ctx, s.plugin, own)
-		if err != nil {
-			return err
-		}
-		if err := checkAnswer(result); err != nil {
-			return delegate.Undo(ctx, s.plugin, own, &Error{Op: netconf.Add, Plugin: s.name, Network: req.Network.Name, Err: err})
-		}
-		s.take(req, result)
-		return nil
-	})
+	own := req.As(netconf.Add)
+	own.Prev = nil // an IPAM plugin's result is its addresses alone, in a chain too
+	result, err := s.call(ctx, own)
+	if err != nil {
+		return err
+	}
+	if err := checkAnswer(result); err != nil {
+		return &Error{Op: netconf.Add, Plugin: s.name, Network: req.Network.Name, Err: err}
+	}
+	s.take(req, result)
+	return nil
 }
 
 // take appends the answer to the result. An IPAM plugin has no interfaces (SPEC, section 5 "Delegated
@@ -70,28 +69,28 @@ func (s *step) Status(ctx context.Context, req *netconf.Request) error {
 }
 
 func (s *step) forward(ctx context.Context, req *netconf.Request) error {
-	return s.readably(req, func(own *netconf.Request) error {
-		_, err := s.plugin.Call(ctx, own)
-		return err
-	})
+	_, err := s.call(ctx, req)
+	return err
 }
 
-// readably makes a call with CNI_ARGS as they came; if the plugin cannot read them, once more with
-// those that it can. What upstream's library reads arguments with (types.LoadArgs) fails at a '=' in a
-// value and, without IgnoreUnknown, at a key that was meant for somebody else. It fails on DEL too, so
-// an address could never be released. It reads them before it does anything.
-func (s *step) readably(req *netconf.Request, call func(own *netconf.Request) error) error {
-	err := call(req.As(req.Command))
-	if err == nil || !strings.Contains(err.Error(), "ARGS: invalid pair") && !strings.Contains(err.Error(), "ARGS: unknown args") {
-		return err
+// call calls the plugin with CNI_ARGS as they came; if it cannot read them, once more with those that it
+// can. What upstream's library reads arguments with (types.LoadArgs) fails at a '=' in a value and, without
+// IgnoreUnknown, at a key that was meant for somebody else. It fails on DEL too, so an address could
+// never be released. It reads them before it does anything.
+func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
+	result, err := s.plugin.Call(ctx, req)
+	if err != nil && (strings.Contains(err.Error(), "ARGS: invalid pair") || strings.Contains(err.Error(), "ARGS: unknown args")) {
+		again := req.As(req.Command)
+		again.Args = readable(req.Args)
+		if !maps.Equal(again.Args, req.Args) {
+			warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", again.Args.String(), "error", err.Error())
+			result, err = s.plugin.Call(ctx, again)
+		}
 	}
-	again := req.As(req.Command)
-	again.Args = readable(req.Args)
-	if maps.Equal(again.Args, req.Args) {
-		return err
+	if delegate.NotRun(err) {
+		err = netconf.Unchanged(err) // a DEL would not find the program either
 	}
-	warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", again.Args.String(), "error", err.Error())
-	return call(again)
+	return result, err
 }
 
 func readable(args netconf.Args) netconf.Args {
