@@ -12,6 +12,7 @@ import (
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
+// F4: what is wrong with a DEL, and yet no reason for it to fail.
 func TestF4DelNeedsNothingButItsName(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*skeltest.Call){
@@ -43,6 +44,7 @@ func TestF4DelNeedsNothingButItsName(t *testing.T) {
 	}
 }
 
+// All that can be known without work is refused before any: code by code.
 func TestRefusedBeforeAnyWork(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -126,6 +128,7 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 	}
 }
 
+// staleFile makes what a namespace's path is when its bind mount is gone.
 func staleFile(dir string) string {
 	path := filepath.Join(dir, "netns")
 	if err := os.WriteFile(path, nil, 0o444); err != nil {
@@ -134,6 +137,7 @@ func staleFile(dir string) string {
 	return path
 }
 
+// F10: a DEL into the plugin's own namespace, as /proc/PID/ns/net names it after the process id was used again.
 func TestF10DelInTheHostsNamespaceSeesNone(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -147,6 +151,7 @@ func TestF10DelInTheHostsNamespaceSeesNone(t *testing.T) {
 	j.want(t, "DEL a", `netns "/proc/self/ns/net"`)
 }
 
+// A pointer would be nil, or shared: the configuration would be dropped in silence.
 func TestConfigurationThatIsNoStructIsRefused(t *testing.T) {
 	t.Parallel()
 	p := skel.Plugin[*config]{Name: "test", RunDir: t.TempDir(), Steps: func(*netconf.Request, **config) skel.Steps { return nil }}

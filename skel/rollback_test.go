@@ -16,6 +16,8 @@ import (
 	"github.com/cnikit/cnikit/skel"
 )
 
+// What ends an ADD, and that everything made is taken away again: the failed step too, unless it
+// found the part there already.
 func TestAddRollsBack(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -86,6 +88,8 @@ func TestRollbackFailureIsInTheErrorAndTheCauseGivesTheCode(t *testing.T) {
 	j.want(t, "ADD a", "ADD b", "DEL b", "DEL a")
 }
 
+// A step that makes steps of its own inside Add has them rolled back once, by itself, and is
+// waited for while it does.
 func TestStepsInsideAStepRollBackWithinTheirOwnBudget(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -125,6 +129,7 @@ func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
 	}
 }
 
+// broken is a stdout that takes the first bytes only.
 type broken struct {
 	n   int
 	err error
@@ -132,6 +137,8 @@ type broken struct {
 
 func (b broken) Write([]byte) (int, error) { return b.n, b.err }
 
+// F1, F5: a step that hangs in the rollback, or in DEL, keeps no other from its work: the link goes although
+// IPAM does not answer.
 func TestStepThatHangsKeepsNoOtherFromItsWork(t *testing.T) {
 	t.Parallel()
 	for _, command := range []netconf.Command{netconf.Add, netconf.Del} {
@@ -158,6 +165,7 @@ func TestStepThatHangsKeepsNoOtherFromItsWork(t *testing.T) {
 	}
 }
 
+// The same when the context has ended before the first step is asked.
 func TestDelAfterTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,6 +178,7 @@ func TestDelAfterTheEndOfItsContext(t *testing.T) {
 	j.want(t, "DEL a")
 }
 
+// What went wrong keeps its code when the rollback outlives the deadline.
 func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error {

@@ -147,15 +147,6 @@ func TestStepsRunInOrderAndBackInReverse(t *testing.T) {
 	call(netconf.Status).Run(t.Context(), t, plugin(t, bad.Step())).Fails(t, netconf.CodeInternal, "panic: F2")
 }
 
-// What ends an ADD, and that everything made is taken away again: the failed step too, unless it
-// found the part there already.
-// A step that makes steps of its own inside Add has them rolled back once, by itself, and is
-// waited for while it does.
-// broken is a stdout that takes the first bytes only.
-// F1, F5: a step that hangs in the rollback, or in DEL, keeps no other from its work: the link goes although
-// IPAM does not answer.
-// The same when the context has ended before the first step is asked.
-// What went wrong keeps its code when the rollback outlives the deadline.
 // A daemon makes a request by hand, without what Parse and Run put into it.
 func TestDoOnARequestMadeByHand(t *testing.T) {
 	t.Parallel()
@@ -174,10 +165,6 @@ func TestDoOnARequestMadeByHand(t *testing.T) {
 	}
 }
 
-// F4: what is wrong with a DEL, and yet no reason for it to fail.
-// All that can be known without work is refused before any: code by code.
-// staleFile makes what a namespace's path is when its bind mount is gone.
-// F10: a DEL into the plugin's own namespace, as /proc/PID/ns/net names it after the process id was used again.
 func TestKindsHoldTheResultToTheirRule(t *testing.T) {
 	t.Parallel()
 	nothing := func(context.Context, *netconf.Request) error { return nil }
@@ -260,7 +247,6 @@ func TestFuncsAnnounceOnlyWhatTheyHave(t *testing.T) {
 	}
 }
 
-// A pointer would be nil, or shared: the configuration would be dropped in silence.
 func TestVersionEchoesTheVersionAskedWith(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
