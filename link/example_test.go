@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net/netip"
+	"strings"
 
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
@@ -91,14 +93,44 @@ func ExampleOwner() {
 	// veth628a7d0c091
 }
 
-// A step of one's own keeps the namespaces of the call with the other steps.
+// A step of one's own works in the namespaces of the call, which the other steps share. It has all verbs: of one
+// without GC or Status the plugin would announce versions up to 1.0.0 alone, without Check up to 0.3.1.
 func ExampleNS_Sysctl() {
-	step := skel.Funcs{Title: "forward", Add: func(ctx context.Context, req *netconf.Request) error {
-		n, err := link.Container(req)
-		if err != nil {
+	const key = "net/ipv4/ip_forward"
+	nothing := func(context.Context, *netconf.Request) error { return nil }
+	step := skel.Funcs{
+		Title: "forward",
+		Add: func(ctx context.Context, req *netconf.Request) error {
+			n, err := link.Container(req)
+			if err != nil {
+				return err
+			}
+			return n.Sysctl(ctx, key, "1")
+		},
+		Check: func(_ context.Context, req *netconf.Request) error {
+			n, err := link.Container(req)
+			if err != nil {
+				return err
+			}
+			value, err := n.ReadSysctl(key)
+			if err == nil && value != "1" {
+				err = fmt.Errorf("sysctl %q: %w: it is %s", key, netconf.ErrDifferent, value)
+			}
 			return err
-		}
-		return n.Sysctl(ctx, "net/ipv4/ip_forward", "1")
-	}}.Step()
-	_ = step // one of a plugin's skel.Steps
+		},
+		Del:    nothing, // it goes with the namespace
+		GC:     nothing,
+		Status: nothing,
+	}.Step()
+	plugin := skel.Plugin[struct{}]{
+		Name:  "forward",
+		Kind:  skel.Chained,
+		Steps: func(*netconf.Request, *struct{}) skel.Steps { return skel.Steps{step} },
+	}
+	var answer strings.Builder
+	plugin.Run(context.Background(), skel.IO{
+		Env: []string{"CNI_COMMAND=VERSION"}, Stdin: strings.NewReader(`{"cniVersion":"1.1.0"}`), Stdout: &answer, Stderr: io.Discard,
+	})
+	fmt.Println(strings.Contains(answer.String(), `"1.1.0"]`))
+	// Output: true
 }
