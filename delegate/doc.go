@@ -18,7 +18,7 @@
 //   - The call ends when its context does: SIGTERM to the program and its children, SIGKILL half a
 //     second later, and no waiting for a pipe that a grandchild holds open. Without a deadline in the
 //     context a call takes as long as the program does.
-//   - Its stderr is passed on as it comes; the end of it is in the error's details.
+//   - Its stderr is passed on as it comes, to the request's; the end of it is in the error's details.
 //   - Every failure is an [Error] that names plugin, verb and network, with the CNI code and the text
 //     that the plugin gave. Code 3, which tells a runtime that no DEL is needed, becomes 11: the
 //     caller's own work is still there.
@@ -28,6 +28,6 @@
 //
 // The trap: CNI_ARGS, CNI_PATH and the rest come from the request, but what is not CNI's (PATH, HOME,
 // a proxy) comes from [netconf.Request].Environ. skel fills it; who makes a request otherwise sets it, or
-// the plugin runs without a PATH. And a plugin that starts a daemon must give it streams of
+// the plugin runs without a PATH. So it is with Stderr, whose zero value is this process's own. And a plugin that starts a daemon must give it streams of
 // its own: what still writes to the plugin's when the plugin has ended gets SIGPIPE.
 package delegate

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 // looked up in the request's Path.
 type Exec struct {
 	Type string // the program's name; empty: the configuration's "type"
-	// Stderr gets what the program writes to its stderr, as it comes. nil is this process's own stderr,
-	// which is where the specification wants it. A write that fails, or does not return, does not
-	// fail the call.
+	// Stderr gets what the program writes to its stderr, as it comes. nil is the request's Stderr, and that
+	// of this process where the request has none. A call writes from one goroutine at a time, and begins no
+	// write after it has returned; what calls that run side by side share must be safe for that. A write
+	// that fails, or does not return, does not fail the call.
 	Stderr io.Writer
 	// Grace is how long a program may take to end after SIGTERM before it is killed. 0 means 500 ms: skel
 	// leaves a step behind a second after its context's end.
@@ -46,6 +48,16 @@ func (e Exec) name(req *netconf.Request) string {
 		return e.Type
 	}
 	return req.Network.Type
+}
+
+func (e Exec) stderr(req *netconf.Request) io.Writer {
+	switch {
+	case e.Stderr != nil:
+		return e.Stderr
+	case req.Stderr != nil:
+		return req.Stderr
+	}
+	return os.Stderr
 }
 
 // call finds the program and runs it to its end. It returns an error where there is no use in

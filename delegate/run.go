@@ -38,7 +38,7 @@ func (e Exec) run(ctx context.Context, path string, req *netconf.Request) (outpu
 	defer stdin.release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := e.streams(cancel)
+	streams, err := newStreams(e.stderr(req), cancel)
 	if err != nil {
 		return output{}, netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err)
 	}

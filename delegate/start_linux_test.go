@@ -78,7 +78,7 @@ func TestStartFails(t *testing.T) {
 	if netconf.Code(err) != 5 || !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrNotFound) {
 		t.Errorf("%v, code %d", err, netconf.Code(err))
 	}
-	s, err := (Exec{}).streams(nil)
+	s, err := newStreams(io.Discard, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +91,19 @@ func TestStartFails(t *testing.T) {
 		if err := one.r.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("still open: %v", err)
 		}
+	}
+}
+
+// What a child writes that outlives the call is not the log's any more: its owner may be gone, or writing.
+func TestNothingIsPassedOnAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	kept := &tail{to: &log}
+	kept.add([]byte("words"))
+	all := kept.end()
+	kept.add([]byte(", late"))
+	if all != "words" || log.String() != "words" {
+		t.Errorf("kept %q, passed on %q", all, &log)
 	}
 }
 

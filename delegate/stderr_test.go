@@ -2,7 +2,10 @@ package delegate_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +17,8 @@ import (
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // What the program says on stderr arrives while it runs, on success too, and the end of it is in the error.
@@ -72,6 +77,27 @@ func (l *listener) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.String()
+}
+
+// It belongs to the call's log: a plugin that runs in-process has not the process's stderr. A writer given to
+// Exec stands before that of the request.
+func TestStderrGoesToTheCallersLog(t *testing.T) {
+	t.Parallel()
+	type config struct{}
+	for _, own := range []io.Writer{nil, &bytes.Buffer{}} {
+		plugin := skel.Plugin[config]{Name: "main", Kind: skel.Meta, RunDir: t.TempDir(), Steps: func(*netconf.Request, *config) skel.Steps {
+			return skel.Steps{skel.Funcs{Add: func(ctx context.Context, req *netconf.Request) error {
+				_, err := delegate.Exec{Type: "fake", Stderr: own}.Call(ctx, req)
+				return err
+			}}.Step()}
+		}}
+		a := skeltest.Call{Command: netconf.Add, ContainerID: "c1", Netns: fmt.Sprintf("/proc/%d/ns/net", os.Getpid()), IfName: "eth0",
+			Path: program(t, `echo "words from below" >&2; echo "{}"`), Env: []string{"PATH=" + os.Getenv("PATH"), "CNI_NETNS_OVERRIDE=1"},
+			Config: `{"cniVersion":"0.3.1","name":"net","type":"main"}`}.Run(t.Context(), t, plugin).OK(t)
+		if heard := strings.Contains(a.Stderr, "words from below\n"); heard != (own == nil) {
+			t.Errorf("stderr %q, with a writer of the delegate's own: %v", a.Stderr, own)
+		}
+	}
 }
 
 // A log that is full, or stuck, fails no attachment.

@@ -88,12 +88,9 @@ type streams struct {
 	tail           *tail
 }
 
-// streams makes the pipes; tooMuch is called when the program says more than it may.
-func (e Exec) streams(tooMuch context.CancelCauseFunc) (*streams, error) {
-	s := &streams{out: &capped{full: func() { tooMuch(errTooMuch) }}, tail: &tail{to: e.Stderr}}
-	if e.Stderr == nil {
-		s.tail.to = os.Stderr
-	}
+// newStreams makes the pipes; tooMuch is called when the program says more than it may.
+func newStreams(stderr io.Writer, tooMuch context.CancelCauseFunc) (*streams, error) {
+	s := &streams{out: &capped{full: func() { tooMuch(errTooMuch) }}, tail: &tail{to: stderr}}
 	var err error
 	if s.stdout, err = newStream(s.out.add); err != nil {
 		return nil, err
@@ -118,7 +115,7 @@ func (s *streams) read() {
 func (s *streams) collect() output {
 	s.stdout.finish(0)
 	s.stderr.finish(linger)
-	return output{stdout: s.out.bytes(), tooMuch: s.out.over(), stderr: s.tail.String()}
+	return output{stdout: s.out.bytes(), tooMuch: s.out.over(), stderr: s.tail.end()}
 }
 
 func (s *streams) close() {
@@ -172,12 +169,15 @@ func (t *tail) add(p []byte) {
 	if n := len(t.kept) - maxStderr; n > 0 {
 		t.kept = append(t.kept[:0], t.kept[n:]...)
 	}
+	to := t.to
 	t.mu.Unlock()
-	_, _ = t.to.Write(p) // see Exec.Stderr; the error's details have the end of it in any case
+	_, _ = to.Write(p) // see Exec.Stderr; the error's details have the end of it in any case
 }
 
-func (t *tail) String() string {
+// end returns what was kept. From now on nothing is passed on: the call is over.
+func (t *tail) end() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.to = io.Discard
 	return strings.ToValidUTF8(string(t.kept), "\uFFFD")
 }
