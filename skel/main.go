@@ -3,7 +3,6 @@ package skel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -35,8 +34,11 @@ func (c *core) main() int {
 			}
 		}
 	}()
-	if os.Getenv("CNI_COMMAND") == "" && c.about != "" {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", c.name, c.about)
+	if os.Getenv("CNI_COMMAND") == "" && c.broken == nil {
+		c.help(os.Stderr)
+		if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			_ = os.Stdin.Close() // a terminal: nobody will write a configuration there
+		}
 	}
 	return c.run(ctx, IO{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr})
 }

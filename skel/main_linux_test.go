@@ -52,7 +52,7 @@ func pluginMain() {
 		return errors.Join(err, f.Close())
 	}
 	skel.Main(skel.Plugin[config]{
-		Name: "test", RunDir: os.Getenv("SKEL_TEST_DIR"),
+		Name: "test", About: "for tests", RunDir: os.Getenv("SKEL_TEST_DIR"),
 		Steps: func(*netconf.Request, *config) skel.Steps {
 			return skel.Steps{skel.Funcs{Add: add, Del: del, Check: add, GC: del, Status: add}.Step()}
 		},
@@ -108,6 +108,22 @@ func TestF3StrayOutputGoesToStderr(t *testing.T) {
 	for _, stray := range []string{"stray", "of"} {
 		if !strings.Contains(p.stderr.String(), stray) {
 			t.Errorf("%q is not on stderr: %s", stray, &p.stderr)
+		}
+	}
+}
+
+// Who starts a plugin by hand is told what it is; a program still gets its error document.
+func TestStartedByHandItExplainsItself(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, "plain", "")
+	p.Stdin = nil
+	err := p.Run()
+	if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stdout.String(), `"cniVersion": "1.1.0"`) || !strings.Contains(p.stdout.String(), "CNI_COMMAND") {
+		t.Errorf("%v: %s", err, &p.stdout)
+	}
+	for _, want := range []string{"test: for tests", "0.4.0", "mode  how it is done", "mtu"} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("%q is not in %s", want, &p.stderr)
 		}
 	}
 }

@@ -39,15 +39,16 @@ const DefaultRunDir = "/run/cnikit"
 // Plugin describes a plugin whose configuration is a C. The zero value of each field but Name and
 // Steps is useful.
 type Plugin[C any] struct {
-	Name, About string
-	Kind        Kind
-	Defaults    func() C                                  // a fresh value each call (a shared one would leak slices and maps between calls); nil: the zero C
-	Validate    func(req *netconf.Request, conf *C) error // ADD, CHECK, STATUS only; never DEL, GC
-	Steps       func(req *netconf.Request, conf *C) Steps // pure: no kernel, no network, no clock, no error (see netconf.Request.Reject)
-	Versions    []string                                  // the versions of the specification it announces; nil: all
-	Timeout     time.Duration                             // of a verb; 0 means 90 s for ADD, 60 s else. Rollback has 10 s of its own
-	Strict      bool                                      // an unknown key of the configuration is an error with code 2, not a warning
-	RunDir      string                                    // for locks and state; default DefaultRunDir
+	Name     string                                    // the program's name, the "type" of a configuration; it is in errors, logs and lock files
+	About    string                                    // one line for people
+	Kind     Kind                                      // default Interface
+	Defaults func() C                                  // a fresh value each call (a shared one would leak slices and maps between calls); nil: the zero C
+	Validate func(req *netconf.Request, conf *C) error // ADD, CHECK, STATUS only; never DEL, GC
+	Steps    func(req *netconf.Request, conf *C) Steps // pure: no kernel, no network, no clock, no error (see netconf.Request.Reject)
+	Versions []string                                  // the versions of the specification it announces; nil: all
+	Timeout  time.Duration                             // of a verb; 0 means 90 s for ADD, 60 s else. Rollback has 10 s of its own
+	Strict   bool                                      // an unknown key of the configuration is an error with code 2, not a warning
+	RunDir   string                                    // for locks and state; default DefaultRunDir
 }
 
 // Do serves one call in-process, for daemons, delegates and tests: everything that Main does but
@@ -62,7 +63,8 @@ func (p Plugin[C]) Do(ctx context.Context, req *netconf.Request) error {
 
 // core is a Plugin without its type parameter, so that the machinery is compiled once.
 type core struct {
-	broken              error // what is wrong with the Plugin itself
+	broken              error        // what is wrong with the Plugin itself
+	config              reflect.Type // C
 	name, about, runDir string
 	kind                Kind
 	versions            []string
@@ -75,7 +77,7 @@ type core struct {
 }
 
 func (p Plugin[C]) core() *core {
-	c := &core{name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, strict: p.Strict}
+	c := &core{config: reflect.TypeFor[C](), name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, strict: p.Strict}
 	if c.runDir == "" {
 		c.runDir = DefaultRunDir
 	}
@@ -85,8 +87,8 @@ func (p Plugin[C]) core() *core {
 	switch {
 	case p.Name == "" || p.Steps == nil:
 		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: Name and Steps are needed", p.Name)
-	case reflect.TypeFor[C]().Kind() != reflect.Struct:
-		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: the configuration is a %v: expected a struct", p.Name, reflect.TypeFor[C]())
+	case c.config.Kind() != reflect.Struct:
+		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: the configuration is a %v: expected a struct", p.Name, c.config)
 	}
 	c.decode = func(req *netconf.Request) (func() Steps, error) {
 		conf, err := netconf.Decode(req, p.Defaults)

@@ -225,9 +225,10 @@ func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
 	}{asked, versions})
 }
 
-// documentVersion is the version of the caller's configuration, or the newest where there is none.
+// documentVersion is the version of the caller's configuration, or the newest where there is none that
+// can be read.
 func documentVersion(req *netconf.Request) string {
-	if req.Network.CNIVersion == "" {
+	if req.Network.CNIVersion == "" || !json.Valid(req.Config) {
 		return types100.ImplementedSpecVersion
 	}
 	return req.Network.CNIVersion

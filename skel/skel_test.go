@@ -100,7 +100,7 @@ func iface(_ context.Context, req *netconf.Request) error {
 }
 
 type config struct {
-	Mode string `json:"mode"`
+	Mode string `json:"mode" doc:"how it is done"`
 	MTU  int    `json:"mtu"`
 }
 
