@@ -28,7 +28,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export NETCONFPATH=$work
 
-say() { printf '\n\033[1m# %s\033[0m\n' "$*"; }
+bold='' plain=''
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
 run() { printf '$ %s\n' "$*"; "$@"; }
 in_both() { for c in red blue; do run ip netns exec "$c" "$@"; done; }
 address() { jq -r --argjson n "$2" '.ips[$n].address | split("/")[0]' "$work/$1.result"; }
@@ -62,15 +64,18 @@ attach() { # NETWORK: both containers, and a ping between them
     printf '$ cnitool add %s /run/netns/%s\n' "$network" "$c"
     cnitool add "$network" "/run/netns/$c" > "$work/$c.result"
   done
+  echo "(red's result)"
   cat "$work/red.result"
   say "$network: the interfaces that were made"
   in_both ip -br address
   in_both ip route
+  in_both ip -6 route
   say "$network: packets flow, IPv4 and IPv6"
   run ip netns exec red ping -n -c 1 -W 2 "$(address blue 0)"
   run ip netns exec red ping -n -c 1 -W 2 "$(address blue 1)"
   say "$network: CHECK finds everything as ADD made it"
   run cnitool check "$network" /run/netns/red
+  echo "(exit status 0)"
 }
 
 break_it() { # NETWORK: CHECK must say what is wrong
@@ -78,11 +83,14 @@ break_it() { # NETWORK: CHECK must say what is wrong
   say "$network: break it, and CHECK says what is wrong"
   run ip -n red address del "$(jq -r '.ips[0].address' "$work/red.result")" dev eth0
   printf '$ cnitool check %s /run/netns/red\n' "$network"
-  if cnitool check "$network" /run/netns/red > "$work/check" 2>&1; then
+  local status=0
+  cnitool check "$network" /run/netns/red > "$work/check" 2>&1 || status=$?
+  if [ $status = 0 ]; then
     echo "CHECK did not see it" >&2
     exit 1
   fi
   tail -n 1 "$work/check" # above it cnitool prints its usage
+  echo "(exit status $status)"
 }
 
 detach() { # NETWORK: DEL, and nothing is left
@@ -104,7 +112,7 @@ for network in demo-macvlan demo-bridge; do
   detach "$network"
 done
 
-say "Done. The bridge demo0 stayed on the host: it belongs to the network, not to one container."
+say "Done. The demo's own host keeps the bridge demo0: it belongs to the network, not to one container."
 cat <<X
 Make it yours: the whole macvlan plugin is examples/plugins/macvlan/main.go. Change first
   - its config struct: the keys of your plugin;

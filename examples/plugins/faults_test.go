@@ -123,6 +123,13 @@ func TestF1RetryAfterIPAMFailedWorks(t *testing.T) {
 		}
 		same(t, before, s.look(t, ns))
 		ipam.Heal()
+		ipam.Answer(`{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.@N@/24","gateway":"fd00::1"}]}`) // nonsense
+		bad.Run(t.Context(), t, s.program).Fails(t, netconf.CodeBadDelegate, "fd00::1")
+		if len(ipam.Reserved()) > 0 {
+			t.Errorf("IPAM keeps %v for an answer that was refused", ipam.Reserved())
+		}
+		same(t, before, s.look(t, ns))
+		ipam.Answer(`{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.@N@/24","gateway":"10.1.0.1"}]}`)
 		bad.Run(t.Context(), t, s.program).OK(t)
 		bad.With(netconf.Del).Run(t.Context(), t, s.program).OK(t)
 		same(t, before, s.look(t, ns))
@@ -213,6 +220,10 @@ func TestF9SecondAddDestroysNothing(t *testing.T) {
 		c = s.call(other, "c3", hostLocal)
 		c.Run(t.Context(), t, s.program).Fails(t, netconf.CodeExists, "eth0")
 		same(t, foreign, s.look(t, ns, other))
+		for range 2 { // as a runtime must after a failed ADD
+			c.With(netconf.Del).Run(t.Context(), t, s.program).OK(t)
+			same(t, foreign, s.look(t, ns, other))
+		}
 	})
 }
 
