@@ -17,14 +17,20 @@
 //   - The kernel is the record: no file says what was made. Links carry their owner as alias, group and
 //     (on the host) name, routes the protocol number [Protocol]. So DEL works without
 //     a namespace, without a prevResult, after a kill between any two messages, and twice.
-//   - A link that is not the owner's is never changed and never deleted.
+//   - A link that is not the owner's is never changed and never deleted. It is the owner's by its alias, by its
+//     group where it has no alias (killed between the two messages), or, without a mark of any attachment,
+//     because the prevResult names it with the same hardware address. Inside a container too: to go
+//     by name and kind there, since its owner can wipe a label, had the DEL after an ADD that found
+//     a foreign eth0 (code 100) take that away. Who wipes the label of his link keeps it until his
+//     namespace goes, and harms nobody else.
 //   - A link is born in its namespace under its final name, down. Nothing is moved or renamed, except on
 //     kernels before 6.15 where the host has a link of the name that the container's shall get.
 //   - An interrupted dump is begun again and never used half.
 //   - The caller's threads stay where they are: a netlink handle needs none in the namespace, and
 //     what does ([NS.Do], [NS.Sysctl]) has one of its own.
 //
-// A new kind begins as a copy of macvlan.go and macvlan_linux_test.go. What all kinds have in common is in
+// A link of a kind that this package does not have is a step of the plugin's own; the example CustomStep
+// is one. A new kind here begins as a copy of macvlan.go and macvlan_linux_test.go. What all kinds have in common is in
 // kind.go (birth, labels, comparison, removal) and step.go (where, and for whom, a call works); its line in
 // the kinds of kind_linux_test.go holds it to what every kind is held to.
 //

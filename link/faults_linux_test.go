@@ -30,7 +30,8 @@ func TestF1LinkLeftBehindWhenIPAMFails(t *testing.T) {
 	}
 }
 
-// F9: a foreign link of the same name survives an ADD, whoever it belongs to.
+// F9: a foreign link of the same name survives an ADD, whoever it belongs to, and the DEL that a runtime sends
+// after it.
 func TestF9ForeignLinkSurvives(t *testing.T) {
 	uplink(t)
 	bridge(t)
@@ -47,6 +48,15 @@ func TestF9ForeignLinkSurvives(t *testing.T) {
 				same := unchanged(t, ns)
 				add(ns, "a").Run(t.Context(), t, plugin(k.step)).Fails(t, netconf.CodeExists, "eth0")
 				same("after ADD")
+				del := add(ns, "a").With(netconf.Del)
+				del.Run(t.Context(), t, plugin(k.step)).OK(t)
+				same("after DEL")
+				del.Config = "{"
+				del.Run(t.Context(), t, plugin(k.step)).OK(t)
+				same("after DEL with a configuration that cannot be read")
+				del.Netns = ""
+				del.Run(t.Context(), t, plugin(k.step)).OK(t)
+				same("after DEL without a namespace")
 			})
 		}
 	}
@@ -196,7 +206,7 @@ func TestDELAfterAKillBeforeTheAlias(t *testing.T) {
 	}
 }
 
-// In a container a label of another attachment means hands off, and a link of another kind is not ours.
+// In a container a label of another attachment means hands off, whatever else speaks for it.
 func TestDELLeavesWhatIsNotOurs(t *testing.T) {
 	uplink(t)
 	bridge(t)
@@ -207,13 +217,52 @@ func TestDELLeavesWhatIsNotOurs(t *testing.T) {
 			"ip link add q0 type veth peer name q1; ip link add eth0 link q0 type macvlan mode bridge; ip link set eth0 alias cni:net:b:eth0",
 		} {
 			ns := space(t)
-			ns.Run("sh", "-c", make)
+			ns.Run("sh", "-c", make+"; ip link set eth0 address 02:00:00:00:00:07")
 			same := unchanged(t, ns)
-			add(ns, "a").With(netconf.Del).Run(t.Context(), t, plugin(k.step)).OK(t)
+			del := add(ns, "a").With(netconf.Del)
+			del.Run(t.Context(), t, plugin(k.step)).OK(t)
+			if strings.Contains(make, "alias") {
+				del.Prev = prevResult(`{"name":"eth0","mac":"02:00:00:00:00:07","sandbox":"` + ns.Path + `"}`)
+			}
+			del.Run(t.Context(), t, plugin(k.step)).OK(t)
 			same(k.name + ": DEL after " + make)
 		}
 	}
 }
+
+// A link without any mark was made by another plugin, before an upgrade, if the prevResult knows it by its name and
+// hardware address; it is nobody knows whose, if not.
+func TestDELByThePrevResult(t *testing.T) {
+	uplink(t)
+	bridge(t)
+	for _, test := range []struct {
+		name, iface string
+		goes        bool
+	}{
+		{"none", "", false},
+		{"name and address", `{"name":"eth0","mac":"02:00:00:00:00:07","sandbox":"NS"}`, true},
+		{"another address", `{"name":"eth0","mac":"02:00:00:00:00:08","sandbox":"NS"}`, false},
+		{"no address", `{"name":"eth0","sandbox":"NS"}`, false},
+		{"another name", `{"name":"eth1","mac":"02:00:00:00:00:07","sandbox":"NS"}`, false},
+		{"on the host", `{"name":"eth0","mac":"02:00:00:00:00:07"}`, false},
+	} {
+		for _, k := range kinds() {
+			ns := space(t)
+			ns.Run("ip", "link", "add", "eth0", "address", "02:00:00:00:00:07", "type", "veth", "peer", "name", "other")
+			del := add(ns, "a").With(netconf.Del)
+			if test.iface != "" {
+				del.Prev = prevResult(strings.ReplaceAll(test.iface, "NS", ns.Path))
+			}
+			del.Run(t.Context(), t, plugin(k.step)).OK(t)
+			if has(ns, "eth0") == test.goes {
+				t.Errorf("%s, %s: there after DEL: %v", test.name, k.name, !test.goes)
+			}
+		}
+	}
+}
+
+// prevResult is one with an interface.
+func prevResult(iface string) string { return `{"cniVersion":"1.1.0","interfaces":[` + iface + `]}` }
 
 // A DEL whose configuration cannot be read knows the container and the interface, not the network.
 func TestDELWithoutANetwork(t *testing.T) {

@@ -208,29 +208,21 @@ func (c claim) mark(l netlink.Link) (ours, known bool) {
 	return false, false
 }
 
-// owns tells whether a link on the host is the attachment's: by its mark, or the prevResult names it with
-// the same hardware address (made by another plugin, before an upgrade).
-func (c claim) owns(l netlink.Link) bool {
+// owns tells whether a link is the attachment's: by its mark; or, where it has none of any attachment, because
+// the prevResult names it with the same hardware address, inside a container or on the host (it was made
+// by another plugin, before an upgrade). Its name and kind alone prove nothing: the DEL that follows an
+// ADD which found the name taken would take away what took it.
+func (c claim) owns(l netlink.Link, inside bool) bool {
 	if ours, known := c.mark(l); known || c.marked {
 		return ours
 	}
-	i := named(c.prev, l.Attrs().Name, false)
+	i := named(c.prev, l.Attrs().Name, inside)
 	return i != nil && i.Mac != "" && sameMAC(i.Mac, l.Attrs().HardwareAddr)
-}
-
-// ownsInside tells whether a link in the container that has the attachment's name is the attachment's. The
-// container's owner may write labels too: one that names another attachment means hands off; anything
-// else is decided by the kind.
-func (c claim) ownsInside(l netlink.Link, kind string) bool {
-	if ours, known := c.mark(l); known || c.marked {
-		return ours
-	}
-	return l.Type() == kind
 }
 
 // removeInside takes the attachment's link out of a container, whose namespace may be nil: then the
 // link has gone with it.
-func (c claim) removeInside(ctx context.Context, container *NS, kind string) error {
+func (c claim) removeInside(ctx context.Context, container *NS) error {
 	if container == nil {
 		return nil
 	}
@@ -238,16 +230,13 @@ func (c claim) removeInside(ctx context.Context, container *NS, kind string) err
 	if err != nil {
 		return err
 	}
-	if l != nil && c.ownsInside(l, kind) {
+	if l != nil && c.owns(l, true) {
 		return remove(ctx, container, l)
 	}
-	if l, err = find(container, c.HostName(asideRole)); err != nil || l == nil {
+	if l, err = find(container, c.HostName(asideRole)); err != nil || l == nil || !c.Owns(l) {
 		return err
 	}
-	if ours, _ := c.mark(l); ours {
-		return remove(ctx, container, l)
-	}
-	return nil
+	return remove(ctx, container, l)
 }
 
 // remove takes a link away; if somebody else just did, it is gone all the same.

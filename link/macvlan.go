@@ -159,7 +159,7 @@ func (m Macvlan) Ensure(ctx context.Context, host, container *NS, o Owner) (netl
 		return nil, err
 	case l == nil:
 		return m.Create(ctx, host, container, o)
-	case !claim{Owner: o, marked: true}.ownsInside(l, macvlanKind):
+	case !o.Owns(l):
 		return nil, taken(o.IfName, l)
 	}
 	if err := m.verify(l, host, container, o.IfName); err != nil {
@@ -200,7 +200,7 @@ func (m Macvlan) verify(l netlink.Link, host, container *NS, name string) error 
 
 // Delete takes the link away, if it is the owner's; container may be nil, or have gone.
 func (m Macvlan) Delete(ctx context.Context, _, container *NS, o Owner) error {
-	return claim{Owner: o}.removeInside(ctx, container, macvlanKind)
+	return claim{Owner: o}.removeInside(ctx, container)
 }
 
 // Add is Create, with the link noted in the result.
@@ -235,7 +235,7 @@ func (m Macvlan) Del(ctx context.Context, req *netconf.Request) error {
 	if p == nil {
 		return err
 	}
-	return p.removeInside(ctx, p.container, macvlanKind)
+	return p.removeInside(ctx, p.container)
 }
 
 // Status is an error with code 50 when the parent is not there. One inside a container cannot be asked for.

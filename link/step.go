@@ -113,7 +113,7 @@ func leaving(req *netconf.Request, kind string) (*place, error) {
 		return nil, err
 	}
 	p.container = container
-	p.marked = p.marked || container.Is(host) // on the host the name alone proves nothing: its eth0 is not ours
+	p.marked = p.marked || container.Is(host) // on the host only the mark counts: its eth0 is not ours
 	return p, nil
 }
 

@@ -149,7 +149,7 @@ func (v Veth) Ensure(ctx context.Context, host, container *NS, o Owner) (outer, 
 		return nil, nil, err
 	case inner == nil:
 		return v.Create(ctx, host, container, o)
-	case !claim{Owner: o, marked: true}.ownsInside(inner, vethKind):
+	case !o.Owns(inner):
 		return nil, nil, taken(o.IfName, inner)
 	}
 	if outer, err = v.other(host, inner); err != nil {
@@ -254,7 +254,7 @@ func (v Veth) remove(ctx context.Context, host, container *NS, c claim) error {
 	if l != nil {
 		return remove(ctx, host, l) // and with it the other end
 	}
-	return c.removeInside(ctx, container, vethKind)
+	return c.removeInside(ctx, container)
 }
 
 // outer finds the host's end of the owner's pair; nil if there is none.
@@ -263,7 +263,7 @@ func (v Veth) outer(host *NS, c claim) (netlink.Link, error) {
 		return labelled(host, c)
 	}
 	l, err := find(host, c.HostName(HostRole))
-	if err != nil || l != nil && c.owns(l) {
+	if err != nil || l != nil && c.owns(l, false) {
 		return l, err
 	}
 	if c.prev == nil || c.marked {
@@ -274,7 +274,7 @@ func (v Veth) outer(host *NS, c claim) (netlink.Link, error) {
 			continue
 		}
 		l, err := find(host, i.Name)
-		if err != nil || l != nil && l.Type() == vethKind && c.owns(l) {
+		if err != nil || l != nil && l.Type() == vethKind && c.owns(l, false) {
 			return l, err
 		}
 	}

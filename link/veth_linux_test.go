@@ -219,7 +219,7 @@ func TestVethRefused(t *testing.T) {
 	same("after DEL")
 }
 
-// A pair that another plugin made before an upgrade goes by the prevResult, or by its end in the container.
+// A pair that another plugin made before an upgrade goes by the prevResult, and by nothing else.
 func TestVethOfAnotherPlugin(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -230,7 +230,7 @@ func TestVethOfAnotherPlugin(t *testing.T) {
 		{"both", true, true, "", true},
 		{"prevResult", true, false, "", true},
 		{"another address", true, false, "02:00:00:00:00:01", false},
-		{"netns", false, true, "", true},
+		{"netns", false, true, "", false},
 		{"neither", false, false, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
