@@ -15,9 +15,9 @@
 //     behind that acts on half a configuration. And it leaves no delegate behind: on Linux the
 //     program dies with this process, also by kill -9, so that no orphan takes an address that
 //     nobody releases. (What the program itself starts is its own business.)
-//   - The call ends when its context does: SIGTERM to the program and its children, SIGKILL half a
-//     second later, and no waiting for a pipe that a grandchild holds open. Without a deadline in the
-//     context a call takes as long as the program does.
+//   - The call ends when its context does: SIGTERM to the program and its children (on Linux; elsewhere to
+//     the program alone), SIGKILL half a second later, and no waiting for a pipe that a grandchild holds
+//     open. Without a deadline in the context a call takes as long as the program does.
 //   - Its stderr is passed on as it comes, to the request's; the end of it is in the error's details.
 //   - Every failure is an [Error] that names plugin, verb and network, with the CNI code and the text
 //     that the plugin gave. Code 3, which tells a runtime that no DEL is needed, becomes 11: the

@@ -45,11 +45,8 @@ func (e Exec) run(ctx context.Context, path string, req *netconf.Request) (outpu
 	defer streams.close()
 
 	cmd, err := start(ctx, func() *exec.Cmd {
-		cmd := &exec.Cmd{Path: path, Args: []string{path}, Env: req.Env(),
-			Stdin: stdin.file, Stdout: streams.stdout.w, Stderr: streams.stderr.w, SysProcAttr: &syscall.SysProcAttr{}}
-		ownGroup(cmd.SysProcAttr)
-		dieWithParent(cmd.SysProcAttr)
-		return cmd
+		return &exec.Cmd{Path: path, Args: []string{path}, Env: req.Env(),
+			Stdin: stdin.file, Stdout: streams.stdout.w, Stderr: streams.stderr.w, SysProcAttr: ties()}
 	})
 	streams.read() // also when nothing was started: it ends at once then
 	if err != nil {

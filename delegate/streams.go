@@ -55,11 +55,11 @@ func (s *stream) copy() {
 // finish ends copy once it has read what stands in the pipe now. The program has ended, so all that it
 // wrote is there; what a grandchild that holds the pipe may write later is not waited for.
 func (s *stream) finish(patience time.Duration) {
-	if err := s.r.SetReadDeadline(time.Unix(1, 0)); err == nil && patience == 0 {
+	if hurry(s.r) && patience == 0 {
 		<-s.done
 		return
 	}
-	timer := time.NewTimer(max(patience, linger)) // the system's pipes know no deadline, or the sink may block
+	timer := time.NewTimer(max(patience, linger)) // the sink may block, or the system cannot hurry
 	defer timer.Stop()
 	select {
 	case <-s.done:
