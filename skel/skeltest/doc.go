@@ -11,8 +11,13 @@
 // Such a test calls [NeedRoot] first (a [NewNS] does it too): without root it is skipped, with the
 // reason.
 //
+// A [Call] is one call in the runtime's words, made with a skel.Plugin or with a [Binary] of any make; its
+// [Answer] has been held against the protocol. [NewIPAM] gives addresses, and fails or hangs when told to.
+// [Walk] makes ADD and DEL fail, panic and be cancelled at each of their operations, which a step announces by
+// netconf.Before, and looks whether anything is left.
+//
 // The trap: a namespace's commands run on a locked thread ([NS.Do]). What is started inside as a
 // goroutine runs in the host's namespace again.
 //
-// Nothing but tests and the conformance command may import this package.
+// Nothing but tests may import this package.
 package skeltest

@@ -72,7 +72,12 @@ func harmed(t *testing.T, p Plugin, call Call, harm Harm, n int) (a Answer, hit 
 // many operations an ADD has.
 //
 // One unharmed ADD and DEL come first: what is shared by a network's attachments and stays (a bridge)
-// is made there.
+// is made there. Then the same ADD is made twice, the second time harmed at each operation: the
+// live attachment must stay as it is.
+//
+// A step that does not call netconf.Before has no operations for Walk to harm: see to it that the number
+// counts yours. Where IPv6 addresses wait for duplicate address detection (a second or two each), so
+// does each of the ADDs.
 func Walk(t *testing.T, p Plugin, call Call, ns *NS, also func() []string) (operations int) {
 	t.Helper()
 	operations, err := walk(t, p, call, func() Snapshot {
@@ -94,6 +99,10 @@ func walk(t *testing.T, p Plugin, call Call, look func() Snapshot) (operations i
 	add.Run(t.Context(), t, p).OK(t)
 	del.Run(t.Context(), t, p).OK(t)
 	before := look()
+	if err := walkSecond(t, p, add, look); err != nil {
+		return 0, err
+	}
+	del.Run(t.Context(), t, p).OK(t)
 	for _, harm := range []Harm{Fail, Panic, Cancel} {
 		for n := 1; ; n++ {
 			a, hit := harmed(t, p, add, harm, n)
@@ -121,4 +130,20 @@ func walk(t *testing.T, p Plugin, call Call, look func() Snapshot) (operations i
 		}
 	}
 	return operations, nil
+}
+
+// walkSecond makes an attachment, and again and again tries to make it a second time.
+func walkSecond(t *testing.T, p Plugin, add Call, look func() Snapshot) error {
+	add.Run(t.Context(), t, p).OK(t)
+	alive := look()
+	for _, harm := range []Harm{Fail, Panic, Cancel} {
+		for n, hit := 1, "?"; hit != ""; n++ {
+			var a Answer
+			a, hit = harmed(t, p, add, harm, n)
+			if diff := alive.Diff(look()); diff != "" {
+				return fmt.Errorf("%v of a second ADD before operation %d, %q (exit status %d, %s): the live attachment is not as before:\n%s", harm, n, hit, a.Exit, a.Err.Msg, diff)
+			}
+		}
+	}
+	return nil
 }

@@ -77,18 +77,23 @@ func TestSnapshotSees(t *testing.T) {
 	}
 }
 
-// leaky makes two files and forgets one of them in one situation.
-type leaky struct {
-	dir  string
-	when func(req *netconf.Request, op string) bool
+// files is a step that makes two files, and is told what to get wrong.
+type files struct {
+	dir   string
+	wrong string
 }
 
-func (l leaky) Add(ctx context.Context, req *netconf.Request) error {
+func (f files) Add(ctx context.Context, req *netconf.Request) error {
+	if f.wrong != "never looks" {
+		if _, err := os.Stat(filepath.Join(f.dir, "one")); err == nil {
+			return netconf.ErrExists
+		}
+	}
 	for _, name := range []string{"one", "two"} {
 		if err := netconf.Before(ctx, "write "+name); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(l.dir, name), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(f.dir, name), nil, 0o600); err != nil {
 			return err
 		}
 	}
@@ -96,44 +101,39 @@ func (l leaky) Add(ctx context.Context, req *netconf.Request) error {
 	return nil
 }
 
-func (leaky) Check(context.Context, *netconf.Request) error { return nil }
+func (files) Check(context.Context, *netconf.Request) error { return nil }
 
-func (l leaky) Del(ctx context.Context, req *netconf.Request) error {
-	for _, name := range []string{"one", "two"} {
-		if l.when(req, name) {
-			continue
+func (f files) Del(ctx context.Context, req *netconf.Request) error {
+	if f.wrong == "forgets what it had begun" && len(req.Result.Interfaces) == 0 {
+		if _, err := os.Stat(filepath.Join(f.dir, "two")); err != nil {
+			return nil
 		}
+	}
+	for _, name := range []string{"one", "two"} {
 		if err := netconf.Before(ctx, "remove "+name); err != nil {
 			return err
 		}
-		if err := os.Remove(filepath.Join(l.dir, name)); err != nil && !os.IsNotExist(err) {
+		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !os.IsNotExist(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-func TestWalkFindsWhatIsLeft(t *testing.T) {
-	tests := []struct {
-		name, found string
-		when        func(req *netconf.Request, op string) bool
-	}{
-		{"nothing is left", "", func(*netconf.Request, string) bool { return false }},
-		{"a rollback forgets what was made first", `Fail of ADD before operation 2, "write two"`, func(req *netconf.Request, op string) bool {
-			return len(req.Result.Interfaces) == 0 && req.Prev == nil && op == "one" && !strings.HasSuffix(req.ContainerID, "again")
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			dir, unharmed := t.TempDir(), 0
-			p := skel.Plugin[struct{}]{Name: "leaky", RunDir: t.TempDir(), Steps: func(req *netconf.Request, _ *struct{}) skel.Steps {
-				return skel.Steps{leaky{dir, func(req *netconf.Request, op string) bool {
-					unharmed++
-					return unharmed > 2 && test.when(req, op) // the first DEL, which Walk begins with, is honest
-				}}}
+func TestWalkFindsWhatIsWrong(t *testing.T) {
+	NeedRoot(t)
+	for wrong, found := range map[string]string{
+		"":                          "",
+		"forgets what it had begun": `Fail of ADD before operation 2, "write two"`,
+		"never looks":               `Fail of a second ADD before operation 1, "write one"`,
+	} {
+		t.Run(wrong, func(t *testing.T) {
+			dir := t.TempDir()
+			p := skel.Plugin[struct{}]{Name: "files", RunDir: t.TempDir(), Steps: func(*netconf.Request, *struct{}) skel.Steps {
+				return skel.Steps{files{dir, wrong}}
 			}}
 			call := Call{ContainerID: "c", Netns: "/proc/self/ns/net", IfName: "eth0", Env: []string{"CNI_NETNS_OVERRIDE=1"},
-				Config: `{"cniVersion":"1.1.0","name":"net","type":"leaky"}`}
+				Config: `{"cniVersion":"1.1.0","name":"net","type":"files"}`}
 			operations, err := walk(t, p, call, func() Snapshot {
 				files, err := filepath.Glob(filepath.Join(dir, "*"))
 				if err != nil {
@@ -142,10 +142,10 @@ func TestWalkFindsWhatIsLeft(t *testing.T) {
 				return files
 			})
 			switch {
-			case test.found == "" && (err != nil || operations != 2):
+			case found == "" && (err != nil || operations != 2):
 				t.Errorf("%d operations, %v", operations, err)
-			case test.found != "" && (err == nil || !strings.Contains(err.Error(), test.found)):
-				t.Errorf("found %v, expected %s", err, test.found)
+			case found != "" && (err == nil || !strings.Contains(err.Error(), found)):
+				t.Errorf("found %v, expected %s", err, found)
 			}
 		})
 	}
