@@ -100,6 +100,36 @@ func TestF9SecondADD(t *testing.T) {
 	}
 }
 
+// F9: a meta plugin makes several attachments in one call. That one of them was made does not let the rollback of
+// another, which found its name taken, take away what has it.
+func TestF9SecondADDInACallThatMadeAnother(t *testing.T) {
+	uplink(t)
+	bridge(t)
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			ns := space(t)
+			if err := k.step.Add(t.Context(), request(t, netconf.Add, ns.Path, "a")); err != nil {
+				t.Fatal(err)
+			}
+			same := unchanged(t, ns)
+			call := request(t, netconf.Add, ns.Path, "a")
+			live, other := call.For(call.Network, "eth0"), call.For(call.Network, "eth1")
+			if err := k.step.Add(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.step.Add(t.Context(), live); !errors.Is(err, netconf.ErrExists) {
+				t.Fatalf("second ADD: %v", err)
+			}
+			for _, req := range []*netconf.Request{live, other} {
+				if err := k.step.Del(t.Context(), req.As(netconf.Del)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			same("after the rollback")
+		})
+	}
+}
+
 // F4: DEL gets through and leaves nothing when the namespace is stale, the prevResult is missing, the parent
 // is gone; and again, and without an ADD.
 func TestF4DELWithout(t *testing.T) {

@@ -28,13 +28,16 @@ type attempt struct{ made atomic.Bool }
 // Close does nothing: netconf.Local keeps what can be closed.
 func (*attempt) Close() error { return nil }
 
-// attemptKey keeps the attempt of a kind for the call.
-type attemptKey string
+// attemptKey keeps the attempt of a kind for an attachment: a meta plugin makes several in one call.
+type attemptKey struct {
+	kind string
+	Owner
+}
 
 // entering begins the Add of a kind that makes the link CNI_IFNAME in the container. A link of that name is
 // an error that Is netconf.ErrExists.
 func entering(req *netconf.Request, kind string) (*place, error) {
-	try, err := netconf.Local(req, attemptKey(kind), func() (*attempt, error) { return &attempt{}, nil })
+	try, err := netconf.Local(req, attemptKey{kind, OwnerOf(req)}, func() (*attempt, error) { return &attempt{}, nil })
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func checking(req *netconf.Request) (p *place, want *types100.Interface, err err
 
 // leaving begins the Del of such a kind. It is nil if there is nothing to do.
 func leaving(req *netconf.Request, kind string) (*place, error) {
-	try, _ := netconf.Local(req, attemptKey(kind), func() (*attempt, error) { return nil, errNoAttempt }) // the error is ours: no ADD in this call
+	try, _ := netconf.Local(req, attemptKey{kind, OwnerOf(req)}, func() (*attempt, error) { return nil, errNoAttempt }) // the error is ours: no ADD in this call
 	if try != nil && !try.made.Load() {
 		return nil, nil
 	}
