@@ -309,18 +309,16 @@ func ignoringEINTR(f func() error) error {
 // localKey keeps a namespace for the call, by its path; the host's is "".
 type localKey string
 
-// Container opens the namespace of a call, which is kept for the call and shared by its steps. Where it
-// is gone, the error is one for which [Gone] is true and has code 3 on an ADD without a
-// prevResult: there is nothing that a DEL could clean up; else code 7.
+// Container opens the namespace of a call, which is kept for the call and shared by its steps. Where it is
+// gone, the error is one for which [Gone] is true and has code 7. Not code 3, which tells the runtime that
+// no DEL is needed: that only skel can say, before any work; a step before this one may have taken a
+// lease.
 func Container(req *netconf.Request) (*NS, error) {
 	n, err := netconf.Local(req, localKey("container "+req.Netns), func() (*NS, error) { return Open(req.Netns) })
-	switch {
-	case err == nil || !Gone(err):
-		return n, err
-	case req.Prev == nil:
-		return nil, netconf.Errorf(netconf.CodeUnknownContainer, "CNI_NETNS: %w", err)
+	if Gone(err) {
+		return nil, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "CNI_NETNS: %w", err)
 	}
-	return nil, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "CNI_NETNS: %w", err)
+	return n, err
 }
 
 // Host opens the namespace of the process, kept for the call and shared by its steps.

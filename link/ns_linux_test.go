@@ -14,6 +14,7 @@ import (
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
 )
@@ -39,20 +40,19 @@ func TestOpenWhatIsNoNamespace(t *testing.T) {
 	}
 }
 
-func TestContainerCodes(t *testing.T) {
+// TestContainerGoneNeedsADEL: a step before may have taken a lease, so the code is never 3.
+func TestContainerGoneNeedsADEL(t *testing.T) {
 	t.Parallel()
 	req := &netconf.Request{Command: netconf.Add, Netns: filepath.Join(t.TempDir(), "x")}
-	if _, err := link.Container(req); netconf.Code(err) != netconf.CodeUnknownContainer || !link.Gone(err) || !strings.Contains(err.Error(), req.Netns) {
-		t.Errorf("%v, code %d", err, netconf.Code(err))
-	}
-	req.Prev = req.Result
-	r, err := netconf.ParseResult([]byte(`{}`), "1.1.0")
+	prev, err := netconf.ParseResult([]byte(`{}`), "1.1.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Prev = r
-	if _, err := link.Container(req); netconf.Code(err) != netconf.CodeInvalidNetworkConfig {
-		t.Errorf("with a prevResult: %v, code %d", err, netconf.Code(err))
+	for _, req.Prev = range []*types100.Result{nil, prev} {
+		_, err := link.Container(req)
+		if netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !link.Gone(err) || !strings.Contains(err.Error(), req.Netns) {
+			t.Errorf("%v, code %d", err, netconf.Code(err))
+		}
 	}
 }
 
