@@ -165,8 +165,8 @@ type kind struct {
 	broken     skel.Step // one that no ADD can make, because of something on the host that is not there
 }
 
-// kinds is what the tests of faults_linux_test.go and its neighbours run through: a new kind needs this one
-// line. p0 is a parent (uplink), br7 a bridge (bridge).
+// kinds is what the tests of faults_linux_test.go, faults_del and faults_check run through: a new kind needs
+// this one line. p0 is a parent (uplink), br7 a bridge (bridge).
 func kinds() []kind {
 	return []kind{
 		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}, true, link.Macvlan{Parent: link.Parent{Name: "nosuch"}}},
