@@ -23,8 +23,8 @@ type Exec struct {
 	// write after it has returned; what calls that run side by side share must be safe for that. A write
 	// that fails, or does not return, does not fail the call.
 	Stderr io.Writer
-	// Grace is how long a program may take to end after SIGTERM before it is killed. 0 means 500 ms: skel
-	// leaves a step behind a second after its context's end.
+	// Grace is how long a program and its children may take to end after SIGTERM before they are killed. 0
+	// means 500 ms: skel leaves a step behind a second after its context's end.
 	Grace time.Duration
 }
 

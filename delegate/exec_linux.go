@@ -21,6 +21,9 @@ func ties() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// left tells whether the program, or a child of it, is left.
+func left(p *os.Process) bool { return syscall.Kill(-p.Pid, 0) != syscall.ESRCH }
+
 // Errors of the following two are that the group is gone, which is what is wanted.
 
 func terminate(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }

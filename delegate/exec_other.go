@@ -12,6 +12,9 @@ import (
 // ties are none: a killed caller leaves the program running, and an ended context the program's children.
 func ties() *syscall.SysProcAttr { return nil }
 
+// left is asked when the program has ended, and of its children nothing is known.
+func left(*os.Process) bool { return false }
+
 // Errors of the following two are that the program has ended, or that the system cannot ask it to.
 
 func terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }

@@ -114,20 +114,34 @@ func start(ctx context.Context, command func() *exec.Cmd) (*exec.Cmd, error) {
 	}
 }
 
-// end asks the program and its children to end and, after the grace, kills what is left of them. The
-// group can be named even when the program itself has ended: its number is not given to another
-// process while a member lives, and numbers are reused only after all others were.
+// end asks the program and its children to end and, when the grace is over, kills what is left of them: a
+// wrapper's shell dies at once, and its child needs the time to undo its work. The group can be named
+// even when the program itself has ended: its number is not given to another process while a member
+// lives, and numbers are reused only after all others were.
 func (e Exec) end(p *os.Process, exited <-chan struct{}) {
 	wait := e.Grace
 	if wait <= 0 {
 		wait = grace
 	}
 	terminate(p)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	over := time.NewTimer(wait)
+	defer over.Stop()
 	select {
 	case <-exited:
-	case <-timer.C:
+	case <-over.C:
+		kill(p)
+		return
 	}
-	kill(p)
+	// Nothing tells of the end of a group. A dead child counts until init reaps it: with one that does not,
+	// the whole grace goes by.
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for left(p) {
+		select {
+		case <-look.C:
+		case <-over.C:
+			kill(p)
+			return
+		}
+	}
 }
