@@ -135,36 +135,44 @@ func TestCheckWaitsForWhatIsTransient(t *testing.T) {
 	}
 }
 
+const (
+	default4 = `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"%s}]`
+	default6 = `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"%s}]`
+)
+
+type secondDefault struct {
+	name   string
+	step   link.Addresses
+	first  string // the other link's, in ip's words
+	ipam   string
+	more   string // in the route of ipam
+	metric int    // in the result; -1 for a refusal
+}
+
+// secondDefaults are default routes for a container that has one out of net0.
+var secondDefaults = []secondDefault{
+	{"v4", link.Addresses{}, "default via 10.9.9.1", default4, ``, -1},
+	{"v4 in front", link.Addresses{}, "default via 10.9.9.1 metric 100", default4, ``, -1},
+	{"v4 behind, by IPAM", link.Addresses{}, "default via 10.9.9.1", default4, `,"priority":200`, 200},
+	{"v4 in front, by IPAM", link.Addresses{}, "default via 10.9.9.1 metric 300", default4, `,"priority":200`, -1},
+	{"v4 another table", link.Addresses{}, "default via 10.9.9.1 table 100", default4, ``, 0},
+	{"v4 the same other table", link.Addresses{}, "default via 10.9.9.1 table 100", default4, `,"table":100`, -1},
+	{"v4 chosen", link.Addresses{DefaultMetric: 200}, "default via 10.9.9.1", default4, ``, 200},
+	{"v4 chosen too low", link.Addresses{DefaultMetric: 200}, "default via 10.9.9.1 metric 200", default4, ``, -1},
+	{"v4 chosen, not needed", link.Addresses{DefaultMetric: 200}, "10.99.0.0/16 via 10.9.9.1", default4, ``, 0},
+	{"v6", link.Addresses{}, "default via fd09::1", default6, ``, -1},
+	{"v6 without a gateway", link.Addresses{}, "default", default6, ``, -1},
+	{"v6 of a router", link.Addresses{}, "default via fd09::1 proto ra", default6, ``, -1},
+	{"v6 behind, by IPAM", link.Addresses{}, "default via fd09::1", default6, `,"priority":2000`, 2000},
+	{"v6 in front, by IPAM", link.Addresses{}, "default via fd09::1", default6, `,"priority":200`, -1},
+	{"v6 chosen", link.Addresses{DefaultMetric: 2000}, "default via fd09::1", default6, ``, 2000},
+	{"v6 chosen too low", link.Addresses{DefaultMetric: 1024}, "default via fd09::1", default6, ``, -1},
+}
+
 // TestSecondDefaultRoute is C-LINK-10, and what a caller may choose instead.
 func TestSecondDefaultRoute(t *testing.T) {
 	parallelNS(t)
-	const v4, v6 = `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"%s}]`,
-		`"ips":[{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"%s}]`
-	for _, test := range []struct {
-		name   string
-		step   link.Addresses
-		first  string // the other link's, in ip's words
-		ipam   string
-		more   string // in the route of ipam
-		metric int    // in the result; -1 for a refusal
-	}{
-		{"v4", link.Addresses{}, "default via 10.9.9.1", v4, ``, -1},
-		{"v4 in front", link.Addresses{}, "default via 10.9.9.1 metric 100", v4, ``, -1},
-		{"v4 behind, by IPAM", link.Addresses{}, "default via 10.9.9.1", v4, `,"priority":200`, 200},
-		{"v4 in front, by IPAM", link.Addresses{}, "default via 10.9.9.1 metric 300", v4, `,"priority":200`, -1},
-		{"v4 another table", link.Addresses{}, "default via 10.9.9.1 table 100", v4, ``, 0},
-		{"v4 the same other table", link.Addresses{}, "default via 10.9.9.1 table 100", v4, `,"table":100`, -1},
-		{"v4 chosen", link.Addresses{DefaultMetric: 200}, "default via 10.9.9.1", v4, ``, 200},
-		{"v4 chosen too low", link.Addresses{DefaultMetric: 200}, "default via 10.9.9.1 metric 200", v4, ``, -1},
-		{"v4 chosen, not needed", link.Addresses{DefaultMetric: 200}, "10.99.0.0/16 via 10.9.9.1", v4, ``, 0},
-		{"v6", link.Addresses{}, "default via fd09::1", v6, ``, -1},
-		{"v6 without a gateway", link.Addresses{}, "default", v6, ``, -1},
-		{"v6 of a router", link.Addresses{}, "default via fd09::1 proto ra", v6, ``, -1},
-		{"v6 behind, by IPAM", link.Addresses{}, "default via fd09::1", v6, `,"priority":2000`, 2000},
-		{"v6 in front, by IPAM", link.Addresses{}, "default via fd09::1", v6, `,"priority":200`, -1},
-		{"v6 chosen", link.Addresses{DefaultMetric: 2000}, "default via fd09::1", v6, ``, 2000},
-		{"v6 chosen too low", link.Addresses{DefaultMetric: 1024}, "default via fd09::1", v6, ``, -1},
-	} {
+	for _, test := range secondDefaults {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			container, _ := pair(t, "10.1.1.1/24", "fd00::1/64")
@@ -172,7 +180,7 @@ func TestSecondDefaultRoute(t *testing.T) {
 			container.Run("ip", "address", "add", "10.9.9.2/24", "dev", "net0")
 			container.Run("ip", "address", "add", "fd09::2/64", "dev", "net0", "nodad")
 			family := "-4"
-			if test.ipam == v6 {
+			if test.ipam == default6 {
 				family = "-6"
 			}
 			container.Run("ip", append([]string{family, "route", "add", "dev", "net0"}, strings.Fields(test.first)...)...)

@@ -125,38 +125,43 @@ func parallelNS(t *testing.T) {
 	t.Parallel()
 }
 
+type shape struct {
+	name      string
+	step      link.Addresses
+	neighbour []string // its addresses
+	back      string   // the neighbour's route to the container, if it needs one
+	ipam      string
+	ping      []string
+	routes    string // what the result says
+}
+
+// shapes are what IPAM plugins answer.
+var shapes = []shape{
+	{"v4", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
+		[]string{"10.1.1.1", "192.0.2.99"}, "0.0.0.0/0 <nil>"},
+	{"v6 only", link.Addresses{}, []string{"fd00::1/64"}, "", `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"}]`,
+		[]string{"fd00::1", "2001:db8::99"}, "::/0 <nil>"},
+	{"dual stack", link.Addresses{}, []string{"10.1.1.1/24", "fd00::1/64"}, "", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
+		[]string{"192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
+	{"31 and 127", link.Addresses{}, []string{"10.1.1.3/31", "fd00::3/127"}, "", `"ips":[{"address":"10.1.1.2/31","gateway":"10.1.1.3"},{"address":"fd00::2/127","gateway":"fd00::3"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
+		[]string{"10.1.1.3", "fd00::3", "192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
+	{"all attributes", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"192.0.2.0/24","gw":"10.1.1.1","mtu":1300,"advmss":1200,"priority":5},{"dst":"10.8.0.0/16","gw":"10.1.1.1","table":1000},{"dst":"10.7.0.0/16","scope":253,"table":7}]`,
+		[]string{"192.0.2.99"}, "192.0.2.0/24 10.1.1.1 10.8.0.0/16 10.1.1.1 10.7.0.0/16 <nil>"},
+	{"two addresses of a subnet", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"},{"address":"10.1.1.3/24"},{"address":"10.1.2.3/24"}]`, []string{"10.1.1.1"}, ""},
+	{"a route like the connected one", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.1.1.0/24"}]`, []string{"10.1.1.1"}, "10.1.1.0/24 <nil>"},
+	{"point to point", link.Addresses{PointToPoint: true}, []string{"10.1.1.1/32", "fd00::1/128"}, "10.1.1.2 fd00::2", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
+		[]string{"10.1.1.1", "fd00::1", "192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
+	{"C-LINK-09 a", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32","gateway":"169.254.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`, []string{"192.0.2.99"}, "0.0.0.0/0 <nil>"},
+	{"C-LINK-09 b", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"},{"dst":"169.254.1.1/32","scope":253}]`, []string{"192.0.2.99"}, "0.0.0.0/0 169.254.1.1 169.254.1.1/32 <nil>"},
+	{"C-LINK-09 c", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"169.254.1.1/32","scope":253},{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`, []string{"192.0.2.99"}, "169.254.1.1/32 <nil> 0.0.0.0/0 169.254.1.1"},
+	{"C-LINK-09 d", link.Addresses{}, []string{"fe80::1/64"}, "fd00::2", `"ips":[{"address":"fd00::2/128","gateway":"fe80::1"}],"routes":[{"dst":"::/0"}]`, []string{"2001:db8::99"}, "::/0 <nil>"},
+	{"C-LINK-09 e", link.Addresses{}, []string{"fd00:1::1/128"}, "fd00::2", `"ips":[{"address":"fd00::2/128","gateway":"fd00:1::1"}],"routes":[{"dst":"::/0"}]`, []string{"2001:db8::99"}, "::/0 <nil>"},
+}
+
 // TestAddressShapes: addresses of every shape carry packets as soon as ADD returns, pass CHECK, and are gone after DEL.
 func TestAddressShapes(t *testing.T) {
 	parallelNS(t)
-	for _, test := range []struct {
-		name      string
-		step      link.Addresses
-		neighbour []string // its addresses
-		back      string   // the neighbour's route to the container, if it needs one
-		ipam      string
-		ping      []string
-		routes    string // what the result says
-	}{
-		{"v4", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
-			[]string{"10.1.1.1", "192.0.2.99"}, "0.0.0.0/0 <nil>"},
-		{"v6 only", link.Addresses{}, []string{"fd00::1/64"}, "", `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"}]`,
-			[]string{"fd00::1", "2001:db8::99"}, "::/0 <nil>"},
-		{"dual stack", link.Addresses{}, []string{"10.1.1.1/24", "fd00::1/64"}, "", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
-			[]string{"192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
-		{"31 and 127", link.Addresses{}, []string{"10.1.1.3/31", "fd00::3/127"}, "", `"ips":[{"address":"10.1.1.2/31","gateway":"10.1.1.3"},{"address":"fd00::2/127","gateway":"fd00::3"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
-			[]string{"10.1.1.3", "fd00::3", "192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
-		{"all attributes", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"192.0.2.0/24","gw":"10.1.1.1","mtu":1300,"advmss":1200,"priority":5},{"dst":"10.8.0.0/16","gw":"10.1.1.1","table":1000},{"dst":"10.7.0.0/16","scope":253,"table":7}]`,
-			[]string{"192.0.2.99"}, "192.0.2.0/24 10.1.1.1 10.8.0.0/16 10.1.1.1 10.7.0.0/16 <nil>"},
-		{"two addresses of a subnet", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"},{"address":"10.1.1.3/24"},{"address":"10.1.2.3/24"}]`, []string{"10.1.1.1"}, ""},
-		{"a route like the connected one", link.Addresses{}, []string{"10.1.1.1/24"}, "", `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.1.1.0/24"}]`, []string{"10.1.1.1"}, "10.1.1.0/24 <nil>"},
-		{"point to point", link.Addresses{PointToPoint: true}, []string{"10.1.1.1/32", "fd00::1/128"}, "10.1.1.2 fd00::2", `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"::/0"}]`,
-			[]string{"10.1.1.1", "fd00::1", "192.0.2.99", "2001:db8::99"}, "0.0.0.0/0 <nil> ::/0 <nil>"},
-		{"C-LINK-09 a", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32","gateway":"169.254.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`, []string{"192.0.2.99"}, "0.0.0.0/0 <nil>"},
-		{"C-LINK-09 b", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"},{"dst":"169.254.1.1/32","scope":253}]`, []string{"192.0.2.99"}, "0.0.0.0/0 169.254.1.1 169.254.1.1/32 <nil>"},
-		{"C-LINK-09 c", link.Addresses{}, []string{"169.254.1.1/32"}, "10.1.1.2", `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"169.254.1.1/32","scope":253},{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`, []string{"192.0.2.99"}, "169.254.1.1/32 <nil> 0.0.0.0/0 169.254.1.1"},
-		{"C-LINK-09 d", link.Addresses{}, []string{"fe80::1/64"}, "fd00::2", `"ips":[{"address":"fd00::2/128","gateway":"fe80::1"}],"routes":[{"dst":"::/0"}]`, []string{"2001:db8::99"}, "::/0 <nil>"},
-		{"C-LINK-09 e", link.Addresses{}, []string{"fd00:1::1/128"}, "fd00::2", `"ips":[{"address":"fd00::2/128","gateway":"fd00:1::1"}],"routes":[{"dst":"::/0"}]`, []string{"2001:db8::99"}, "::/0 <nil>"},
-	} {
+	for _, test := range shapes {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			container, neighbour := pair(t, test.neighbour...)

@@ -32,55 +32,59 @@ func text(p *link.AddressPlan) string {
 	return strings.Join(lines, "\n")
 }
 
+type planned struct {
+	name   string
+	step   link.Addresses
+	result string
+	want   string
+}
+
+// plans are results, and what they come to.
+var plans = []planned{
+	{"nothing", link.Addresses{}, `"ips":[]`, ""},
+	{"gateway of the address", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
+		"10.1.1.2/24\ndefault via 10.1.1.1"},
+	{"dual stack", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"},{"dst":"0.0.0.0/0"}]`,
+		"10.1.1.2/24\nfd00::2/64\ndefault ::/0 via fd00::1\ndefault via 10.1.1.1"},
+	{"all attributes", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.5/16","gw":"10.1.1.7","mtu":1400,"advmss":1360,"priority":50,"table":100}]`,
+		"10.1.1.2/24\n10.9.0.0/16 via 10.1.1.7 table 100 metric 50 mtu 1400 advmss 1360"},
+	{"small prefixes", link.Addresses{}, `"ips":[{"address":"10.1.1.2/31"},{"address":"fd00::2/127"},{"address":"10.2.2.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.1.1.3"},{"dst":"::/0","gw":"fd00::3"}]`,
+		"10.1.1.2/31\nfd00::2/127\n10.2.2.2/32\ndefault via 10.1.1.3\ndefault ::/0 via fd00::3"},
+	{"addresses and routes of another interface", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"10.2.2.1"},{"dst":"10.3.0.0/16","gw":"10.1.1.1"}]`,
+		"10.1.1.2/24\n10.3.0.0/16 via 10.1.1.1"},
+	{"a route that cannot be told is the attachment's own interface's", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
+		"10.1.1.2/32\ndefault via 169.254.1.1 onlink"},
+	{"and not another's", link.Addresses{Interface: "net1"}, `"ips":[{"address":"10.1.1.2/32","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
+		"10.2.2.2/24"},
+	{"no gateway anywhere", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.5.0.0/16"}]`,
+		"10.1.1.2/24\n10.5.0.0/16 scope 253"},
+	{"0.0.0.0 is no gateway", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"10.5.0.0/16","gw":"0.0.0.0"}]`,
+		"10.1.1.2/24\n10.5.0.0/16 scope 253"},
+	{"a route to the gateway alone", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","gateway":"10.9.9.9"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.9.9/32"}]`,
+		"10.1.1.2/32\n10.9.9.9/32 scope 253\ndefault via 10.9.9.9 onlink"},
+
+	{"C-LINK-09 a", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","gateway":"169.254.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
+		"10.1.1.2/32\ndefault via 169.254.1.1 onlink"},
+	{"C-LINK-09 b", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"},{"dst":"169.254.1.1/32","scope":253}]`,
+		"10.1.1.2/32\n169.254.1.1/32 scope 253\ndefault via 169.254.1.1 onlink"},
+	{"C-LINK-09 c", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"169.254.1.1/32","scope":253},{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
+		"10.1.1.2/32\n169.254.1.1/32 scope 253\ndefault via 169.254.1.1 onlink"},
+	{"C-LINK-09 d", link.Addresses{}, `"ips":[{"address":"fd00::2/128","gateway":"fe80::1"}],"routes":[{"dst":"::/0"}]`,
+		"fd00::2/128\ndefault ::/0 via fe80::1"},
+	{"C-LINK-09 e", link.Addresses{}, `"ips":[{"address":"fd00::2/128","gateway":"fd00:1::1"}],"routes":[{"dst":"::/0"}]`,
+		"fd00::2/128\ndefault ::/0 via fd00:1::1 onlink"},
+	{"covered by a link route", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.7.0.1"},{"dst":"10.7.0.0/16","scope":253}]`,
+		"10.1.1.2/24\n10.7.0.0/16 scope 253\ndefault via 10.7.0.1 onlink"},
+
+	{"point to point", link.Addresses{PointToPoint: true}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
+		"10.1.1.2/24\n10.1.1.1/32 src 10.1.1.2 scope 253\n10.1.1.0/24 via 10.1.1.1 onlink src 10.1.1.2\ndefault via 10.1.1.1 onlink"},
+	{"point to point, two addresses of a gateway", link.Addresses{PointToPoint: true}, `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"},{"address":"fd00::3/64","gateway":"fd00::1"}]`,
+		"fd00::2/64\nfd00::3/64\nfd00::1/128 src fd00::2\nfd00::/64 via fd00::1 onlink src fd00::2"},
+}
+
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	ptp := link.Addresses{PointToPoint: true}
-	for _, test := range []struct {
-		name   string
-		step   link.Addresses
-		result string
-		want   string
-	}{
-		{"nothing", link.Addresses{}, `"ips":[]`, ""},
-		{"gateway of the address", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
-			"10.1.1.2/24\ndefault via 10.1.1.1"},
-		{"dual stack", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"},{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"},{"dst":"0.0.0.0/0"}]`,
-			"10.1.1.2/24\nfd00::2/64\ndefault ::/0 via fd00::1\ndefault via 10.1.1.1"},
-		{"all attributes", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.5/16","gw":"10.1.1.7","mtu":1400,"advmss":1360,"priority":50,"table":100}]`,
-			"10.1.1.2/24\n10.9.0.0/16 via 10.1.1.7 table 100 metric 50 mtu 1400 advmss 1360"},
-		{"small prefixes", link.Addresses{}, `"ips":[{"address":"10.1.1.2/31"},{"address":"fd00::2/127"},{"address":"10.2.2.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.1.1.3"},{"dst":"::/0","gw":"fd00::3"}]`,
-			"10.1.1.2/31\nfd00::2/127\n10.2.2.2/32\ndefault via 10.1.1.3\ndefault ::/0 via fd00::3"},
-		{"addresses and routes of another interface", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"10.2.2.1"},{"dst":"10.3.0.0/16","gw":"10.1.1.1"}]`,
-			"10.1.1.2/24\n10.3.0.0/16 via 10.1.1.1"},
-		{"a route that cannot be told is the attachment's own interface's", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
-			"10.1.1.2/32\ndefault via 169.254.1.1 onlink"},
-		{"and not another's", link.Addresses{Interface: "net1"}, `"ips":[{"address":"10.1.1.2/32","interface":0},{"address":"10.2.2.2/24","interface":1}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
-			"10.2.2.2/24"},
-		{"no gateway anywhere", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.5.0.0/16"}]`,
-			"10.1.1.2/24\n10.5.0.0/16 scope 253"},
-		{"0.0.0.0 is no gateway", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"10.5.0.0/16","gw":"0.0.0.0"}]`,
-			"10.1.1.2/24\n10.5.0.0/16 scope 253"},
-		{"a route to the gateway alone", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","gateway":"10.9.9.9"}],"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.9.9.9/32"}]`,
-			"10.1.1.2/32\n10.9.9.9/32 scope 253\ndefault via 10.9.9.9 onlink"},
-
-		{"C-LINK-09 a", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32","gateway":"169.254.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
-			"10.1.1.2/32\ndefault via 169.254.1.1 onlink"},
-		{"C-LINK-09 b", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"0.0.0.0/0","gw":"169.254.1.1"},{"dst":"169.254.1.1/32","scope":253}]`,
-			"10.1.1.2/32\n169.254.1.1/32 scope 253\ndefault via 169.254.1.1 onlink"},
-		{"C-LINK-09 c", link.Addresses{}, `"ips":[{"address":"10.1.1.2/32"}],"routes":[{"dst":"169.254.1.1/32","scope":253},{"dst":"0.0.0.0/0","gw":"169.254.1.1"}]`,
-			"10.1.1.2/32\n169.254.1.1/32 scope 253\ndefault via 169.254.1.1 onlink"},
-		{"C-LINK-09 d", link.Addresses{}, `"ips":[{"address":"fd00::2/128","gateway":"fe80::1"}],"routes":[{"dst":"::/0"}]`,
-			"fd00::2/128\ndefault ::/0 via fe80::1"},
-		{"C-LINK-09 e", link.Addresses{}, `"ips":[{"address":"fd00::2/128","gateway":"fd00:1::1"}],"routes":[{"dst":"::/0"}]`,
-			"fd00::2/128\ndefault ::/0 via fd00:1::1 onlink"},
-		{"covered by a link route", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.7.0.1"},{"dst":"10.7.0.0/16","scope":253}]`,
-			"10.1.1.2/24\n10.7.0.0/16 scope 253\ndefault via 10.7.0.1 onlink"},
-
-		{"point to point", ptp, `"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}],"routes":[{"dst":"0.0.0.0/0"}]`,
-			"10.1.1.2/24\n10.1.1.1/32 src 10.1.1.2 scope 253\n10.1.1.0/24 via 10.1.1.1 onlink src 10.1.1.2\ndefault via 10.1.1.1 onlink"},
-		{"point to point, two addresses of a gateway", ptp, `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"},{"address":"fd00::3/64","gateway":"fd00::1"}]`,
-			"fd00::2/64\nfd00::3/64\nfd00::1/128 src fd00::2\nfd00::/64 via fd00::1 onlink src fd00::2"},
-	} {
+	for _, test := range plans {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			name := test.step.Interface
