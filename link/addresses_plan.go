@@ -2,7 +2,6 @@ package link
 
 import (
 	"math"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -366,29 +365,4 @@ func boolInt(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// prefixOf and addrOf turn package net's values, which may be anything, into netip's. An address that
-// is missing is the zero value, and right.
-func prefixOf(n net.IPNet) (netip.Prefix, bool) {
-	addr, ok := netip.AddrFromSlice(n.IP)
-	ones, bits := n.Mask.Size()
-	addr = addr.Unmap()
-	if bits == 128 && addr.Is4() {
-		ones, bits = ones-96, 32 // a mask in the long form, as the address was
-	}
-	if !ok || ones < 0 || bits != addr.BitLen() {
-		return netip.Prefix{}, false
-	}
-	return netip.PrefixFrom(addr, ones), true
-}
-
-func addrOf(ip net.IP) (netip.Addr, bool) {
-	addr, ok := netip.AddrFromSlice(ip)
-	return addr.Unmap(), ok || len(ip) == 0
-}
-
-// ipNet is the reverse of prefixOf.
-func ipNet(p netip.Prefix) net.IPNet {
-	return net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -124,4 +125,29 @@ func orNone(a netip.Addr) string {
 		return "none"
 	}
 	return a.String()
+}
+
+// prefixOf and addrOf turn package net's values, which may be anything, into netip's. An address that
+// is missing is the zero value, and right.
+func prefixOf(n net.IPNet) (netip.Prefix, bool) {
+	addr, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	addr = addr.Unmap()
+	if bits == 128 && addr.Is4() {
+		ones, bits = ones-96, 32 // a mask in the long form, as the address was
+	}
+	if !ok || ones < 0 || bits != addr.BitLen() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, ones), true
+}
+
+func addrOf(ip net.IP) (netip.Addr, bool) {
+	addr, ok := netip.AddrFromSlice(ip)
+	return addr.Unmap(), ok || len(ip) == 0
+}
+
+// ipNet is the reverse of prefixOf.
+func ipNet(p netip.Prefix) net.IPNet {
+	return net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
