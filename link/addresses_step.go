@@ -18,11 +18,11 @@ func (a Addresses) name(req *netconf.Request) string {
 	return req.IfName
 }
 
-// Add puts the addresses and routes of req.Result on the interface and sets it up. It writes the
-// interface into those addresses, and into the routes what was decided about them: metric, scope, and in a chained
-// plugin the gateway. In
-// a chained plugin, whose interface is in req.Prev, the addresses move there, since Result has no
-// index for it. An address that is on the interface already is an error that Is netconf.ErrExists.
+// Add puts the addresses and routes of req.Result on the interface and sets it up. It writes the interface
+// into those addresses, and into the routes what was decided about them: metric, scope, and in a chained
+// plugin the gateway. In a chained plugin, whose interface is in req.Prev, the addresses move there, since
+// Result has no index for it. An address that is on the interface already is an error that Is
+// netconf.ErrExists.
 func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 	name := a.name(req)
 	index, chained := netconf.Attached(req.Result, name), false
