@@ -8,6 +8,6 @@ import (
 
 func TestImports(t *testing.T) {
 	deptest.Room(t, ".", "netconf",
-		"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl", "github.com/vishvananda/netns", "golang.org/x/sys/unix",
+		"github.com/vishvananda/netlink", "github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix",
 		"github.com/containernetworking/plugins/pkg/ns") // so that authors can hand over an ns.NetNS
 }
