@@ -41,7 +41,8 @@ type Addresses struct {
 
 	// PointToPoint makes the gateway the only neighbour: the addresses have no connected route; instead
 	// there is one to the gateway, out of the link, and one to the subnet by way of the gateway, both
-	// with the address as their source. Each address needs a gateway then.
+	// with the address as their source. Each address needs a gateway then. Default: the addresses have
+	// the connected routes of their prefix lengths.
 	PointToPoint bool
 
 	// DefaultMetric is for a container that has a default route out of another link already, of
@@ -87,11 +88,11 @@ func (a Addresses) Name() string { return "addresses" }
 // AddressPlan is what is to be on one link: the core of [Addresses], which knows no call. Its methods
 // take the namespace that the link is in and the link's name. A daemon repairs with Ensure.
 type AddressPlan struct {
-	Addresses     []netip.Prefix // each with its host part
-	Routes        []Route        // in the order in which they are made
-	DAD           DADMode        // default: by the kind of the link
-	NoPrefixRoute bool           // the addresses bring no connected route with them
-	DefaultMetric int            // as in Addresses; Create and Ensure write it into Routes where they choose it
+	Addresses     []netip.Prefix // each with its host part; none: the link is set up, with its routes
+	Routes        []Route        // in the order in which they are made; none: only what the addresses bring with them
+	DAD           DADMode        // default: DADAuto, by the kind of the link
+	NoPrefixRoute bool           // the addresses bring no connected route with them; default: they do
+	DefaultMetric int            // as in Addresses, 0 refuses a second default route; Create and Ensure write it into Routes where they choose it
 
 	// Warn is told what is wrong but no reason to fail, as netconf.Request.Warn. Default: nobody.
 	Warn func(msg string, args ...any) `json:"-"`

@@ -20,8 +20,8 @@ import (
 // administrator's.
 type Bridge struct {
 	Name    string // default: cni0
-	MTU     int    // bytes, of a bridge that is ours; 0: the kernel follows the ports
-	Promisc bool   // take every packet, also what is for others
+	MTU     int    // bytes, 68 to 65535, of a bridge that is ours; 0: the kernel follows the ports
+	Promisc bool   // take every packet, also what is for others; false leaves the bridge as it is
 }
 
 const (

@@ -20,7 +20,7 @@ import (
 // and are not rolled back.
 type Gateway struct {
 	Bridge  string // default: cni0
-	Default bool   // the container's default routes lead to the gateways, unless the result has others
+	Default bool   // the container's default routes lead to the gateways, unless the result has others; false: IPAM's routes alone
 	Force   bool   // another address of the same family on the bridge is replaced; else it is an error
 }
 

@@ -25,8 +25,8 @@ const (
 // on each link, in three ways: as its alias, in its group, and in the name of a host-side link.
 type Owner struct {
 	Network     string // the network's name; empty matches any (a DEL whose configuration cannot be read)
-	ContainerID string
-	IfName      string // the name of the interface inside the container
+	ContainerID string // the runtime's name of the container (CNI_CONTAINERID); never empty
+	IfName      string // the name of the interface inside the container (CNI_IFNAME); never empty
 }
 
 // OwnerOf is the attachment that a call is about.

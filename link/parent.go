@@ -10,7 +10,7 @@ import (
 // Parent names the link that others are made on.
 type Parent struct {
 	Name        string // also one of its alternative names; empty: that of the default route, IPv4 before IPv6, lowest metric first
-	InContainer bool   // look in the container's namespace, not on the host
+	InContainer bool   // look in the container's namespace, not on the host (the default)
 }
 
 func (p Parent) ns(host, container *NS) *NS {

@@ -31,8 +31,8 @@ type Route struct {
 	Metric  int          // the priority, lower is better; 0 is 0 for IPv4 and 1024 for IPv6
 	MTU     int          // bytes, of the path; 0 is the link's
 	AdvMSS  int          // bytes, the TCP segment size advertised; 0 is derived from the MTU
-	Scope   int          // ScopeGlobal, ScopeLink, ScopeHost
-	OnLink  bool         // the gateway is taken to be on the link, whatever the addresses say
+	Scope   int          // ScopeGlobal (0, the default), ScopeLink, ScopeHost; for IPv4 alone
+	OnLink  bool         // the gateway is taken to be on the link, whatever the addresses say; false: where the kernel would find it
 
 	from *types.Route // where the plan has it from; nil if it is implied by an address
 }

@@ -15,8 +15,8 @@ import (
 // ([Owner.HostName] with [HostRole]). Without a bridge the host routes to it; see [HostRoutes].
 type Veth struct {
 	Bridge   string      // the host's end is a port of this bridge, which must be there; empty: it stands alone
-	Hairpin  bool        // the port may send a packet back where it came from
-	Isolated bool        // the port does not reach the bridge's other isolated ports
+	Hairpin  bool        // the port may send a packet back where it came from; of no meaning without a bridge
+	Isolated bool        // the port does not reach the bridge's other isolated ports; of no meaning without a bridge
 	MTU      int         // bytes, 68 to 65535, of both ends; 0 is the bridge's, without one the kernel's 1500
 	MAC      netconf.MAC // hardware address of the container's end; nil: the kernel chooses one
 }
