@@ -125,3 +125,19 @@ func TestStdinIsComplete(t *testing.T) {
 		}
 	}
 }
+
+func TestNear(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b string
+		near bool
+	}{
+		{"hostlocal", "host-local", true}, {"host-local", "hostlocal", true}, {"host_local", "host-local", true}, {"host-locla", "host-local", true},
+		{"dhcpd", "dhcp", true}, {"dhcp", "dhcp", true}, {"tap", "ptp", false}, {"aaaa", "aaa", true},
+		{"static", "statistic", false}, {"macvlan", "ipvlan", false}, {"bridge", "", false}, {"abcd", "badc", false},
+	} {
+		if got := near(c.a, c.b); got != c.near {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
+}

@@ -46,7 +46,42 @@ func find(name string, folders []string) (string, error) {
 			passed += fmt.Sprintf("; %q %v", path, why)
 		}
 	}
+	if len(folders) == 0 {
+		return "", netconf.Errorf(netconf.CodeIOFailure, "%w: looked for %q, and CNI_PATH is empty", ErrNotFound, name)
+	}
+	if there := similar(name, folders); there != "" {
+		passed += fmt.Sprintf("; there is %q", there)
+	}
 	return "", netconf.Errorf(netconf.CodeIOFailure, "%w: looked for %q in %q%s", ErrNotFound, name, folders, passed)
+}
+
+// similar returns a program of the folders that name may stand for, "" if there is none.
+func similar(name string, folders []string) string {
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(folder) // it is only a hint; why a folder cannot be read is told already
+		for _, entry := range entries {
+			is := strings.TrimSuffix(entry.Name(), ".exe")
+			if near(strings.ToLower(name), strings.ToLower(is)) && runnable(filepath.Join(folder, entry.Name())) == nil {
+				return is
+			}
+		}
+	}
+	return ""
+}
+
+// near tells whether two words are the same but for one letter put in, taken out or replaced, or two
+// neighbours swapped. Of three letters one is too much.
+func near(a, b string) bool {
+	if len(a) < 4 {
+		return a == b
+	}
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return len(a) < 2 && len(b) < 2 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
 func runnable(path string) error {

@@ -88,9 +88,18 @@ func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result
 		}
 	}
 	if delegate.NotRun(err) {
-		err = netconf.Unchanged(err) // a DEL would not find the program either
+		err = netconf.Unchanged(placed(req, err)) // a DEL would not find the program either
 	}
 	return result, err
+}
+
+// placed says where the configuration names the plugin. The code stays: 7 would say that the configuration is wrong.
+func placed(req *netconf.Request, err error) error {
+	at := req.Invalid("ipam.type", "%w", err)
+	if e, ok := at.(*netconf.Error); ok {
+		e.Code = netconf.Code(err)
+	}
+	return at
 }
 
 func readable(args netconf.Args) netconf.Args {

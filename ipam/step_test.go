@@ -227,8 +227,11 @@ func TestProgramMissingAtDel(t *testing.T) {
 	req, _ = call(t, netconf.Del, withIPAM, dir)
 	step := ipam.FromConfig(req)
 	err := step.Del(t.Context(), req)
-	if !errors.Is(err, delegate.ErrNotFound) || !strings.Contains(err.Error(), `"fake"`) || !strings.Contains(err.Error(), "CNI_PATH") || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, delegate.ErrNotFound) || !strings.Contains(err.Error(), `"fake"`) || !strings.Contains(err.Error(), "CNI_PATH") || netconf.Code(err) != 5 || !strings.Contains(err.Error(), dir) {
 		t.Errorf("%v: expected the program and CNI_PATH to be named", err)
+	}
+	if err := step.Status(t.Context(), req); netconf.Code(err) != 50 || !strings.Contains(err.Error(), "ipam.type (line 1, column 88)") {
+		t.Errorf("STATUS: code %d: %v", netconf.Code(err), err)
 	}
 	if err := os.Rename(file+".away", file); err != nil {
 		t.Fatal(err)
