@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func (p *AddressPlan) settle(ctx context.Context, n *NS, l netlink.Link) error {
 	case !p.has(false):
 		return nil
 	case p.noDAD(l.Type()):
-		return p.joined(ctx, n, l)
+		return joined(ctx, n, l, p.Addresses)
 	}
 	return p.detected(ctx, n, l)
 }
@@ -168,11 +169,12 @@ func (p *AddressPlan) tentative(n *NS, l netlink.Link) (netip.Prefix, error) {
 	return pending, err
 }
 
-// joined waits until the link is a member of the addresses' solicited-node groups (RFC 4291, section
+// joined waits until the link is a member of the IPv6 addresses' solicited-node groups (RFC 4291, section
 // 2.7.1). The kernel joins them in a queue of its own, also without duplicate address detection; a neighbour
 // who asks for an address before that asks again after a second. It is no error if it takes longer.
-func (p *AddressPlan) joined(ctx context.Context, n *NS, l netlink.Link) error {
-	if l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) != 0 {
+func joined(ctx context.Context, n *NS, l netlink.Link, addresses []netip.Prefix) error {
+	six := slices.ContainsFunc(addresses, func(a netip.Prefix) bool { return a.Addr().Is6() })
+	if !six || l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_LOOPBACK) != 0 {
 		return nil
 	}
 	err := poll(ctx, joinTimeout, func(time.Duration) error {
@@ -184,7 +186,7 @@ func (p *AddressPlan) joined(ctx context.Context, n *NS, l netlink.Link) error {
 		if err != nil {
 			return &Error{Op: "multicast groups of", Name: l.Attrs().Name, Err: err}
 		}
-		for _, a := range p.Addresses {
+		for _, a := range addresses {
 			if a.Addr().Is6() && !member(groups, l.Attrs().Index, solicitedNode(a.Addr())) {
 				return errPending
 			}

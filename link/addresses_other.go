@@ -2,7 +2,12 @@
 
 package link
 
-import "context"
+import (
+	"context"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
 
 // Create answers ErrNotSupported.
 func (p *AddressPlan) Create(_ context.Context, _ *NS, name string) error { return noAddresses(name) }
@@ -19,6 +24,10 @@ func (p *AddressPlan) Delete(_ context.Context, _ *NS, name string) error { retu
 func (p *AddressPlan) absent(_ *NS, name string) error { return noAddresses(name) }
 
 func aliasOf(_ *NS, name string) (string, error) { return "", noAddresses(name) }
+
+func joined(_ context.Context, _ *NS, l netlink.Link, _ []netip.Prefix) error {
+	return noAddresses(l.Attrs().Name)
+}
 
 func noAddresses(name string) error {
 	return &Error{Op: "addresses of", Name: name, Err: ErrNotSupported}

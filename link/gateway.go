@@ -65,6 +65,9 @@ func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig)
 			return err
 		}
 	}
+	if err := joined(ctx, host, l, missing); err != nil { // whom containers ask for at once
+		return err
+	}
 	return forward(ctx, host, want)
 }
 

@@ -46,6 +46,9 @@ func (h HostRoutes) ensure(ctx context.Context, host *NS, c claim, ips []*types1
 			return err
 		}
 	}
+	if err := joined(ctx, host, l, gws); err != nil { // whom the container asks for at once
+		return err
+	}
 	own := routed(ips)
 	for _, p := range own {
 		if err := h.route(ctx, host, l, p); err != nil {
