@@ -156,53 +156,56 @@ func TestProgramThatReadsNothing(t *testing.T) {
 	}
 }
 
+const said = `{"cniVersion":"1.1.0","code":%d,"msg":"no room","details":"in 10.0.0.0/24"}`
+
+var answers = []struct {
+	name    string
+	command netconf.Command
+	script  string
+	code    uint // 0: no error
+	words   []string
+}{
+	{"a result", netconf.Add, `echo '{"cniVersion":"1.1.0"}'`, 0, nil},
+	{"space around a result", netconf.Add, `printf '\n\n {} \n\n'`, 0, nil},
+	{"nothing", netconf.Add, `true`, 104, []string{`delegate "fake" ADD, network "net"`, "exit status 0", "stdout is empty"}},
+	{"blanks", netconf.Add, `echo`, 104, []string{"stdout is empty"}},
+	{"no JSON", netconf.Add, `echo hello`, 104, []string{"exit status 0", "not JSON", "hello"}},
+	{"half a document", netconf.Add, `printf '{"cniVersion":'`, 104, []string{"not JSON"}},
+	{"two documents", netconf.Add, `echo '{"ips":[]}{"ips":[]}'`, 104, []string{"exit status 0", "more than one JSON document"}},
+	{"a word behind it", netconf.Add, `echo '{} bye'`, 104, []string{"not JSON", "bye"}},
+	{"a word before it", netconf.Add, `echo 'debug {}'`, 104, []string{"not JSON", "debug"}},
+	{"an array", netconf.Add, `echo '[]'`, 104, []string{"expected an object"}},
+	{"null", netconf.Add, `echo null`, 104, []string{"expected an object"}},
+	{"a bad address", netconf.Add, `echo '{"ips":[{"address":"10.0.0.256/24"}]}'`, 104, []string{"ips[0].address"}},
+	{"an unknown version", netconf.Add, `echo '{"cniVersion":"9.0.0"}'`, 104, []string{"9.0.0"}},
+	{"an error with status 0", netconf.Add, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"exit status 0", "no room", "11"}},
+	{"an error without a code, status 0", netconf.Add, `echo '{"msg":"oh"}'`, 104, []string{"oh"}},
+	{"an error", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 11), 11, []string{`delegate "fake" ADD, network "net"`, "no room", "in 10.0.0.0/24"}},
+	{"its own code", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 142), 142, []string{"no room"}},
+	{"code 3", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 3), 11, []string{"no room"}},
+	{"code 0", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 0), 104, []string{"without a code", "no room"}},
+	{"details that are an object", netconf.Add, `echo '{"code":7,"msg":"bad","details":{"a":1}}'; exit 1`, 7, []string{"bad", `{"a":1}`}},
+	{"status 1 and nothing", netconf.Add, `exit 1`, 104, []string{"exit status 1", "no error document"}},
+	{"status 3 and a result", netconf.Add, `echo '{"ips":[]}'; exit 3`, 104, []string{"exit status 3", "no error document"}},
+	{"status 1 and a word", netconf.Add, `echo boom; exit 1`, 104, []string{"exit status 1", "boom"}},
+	{"a result and an error", netconf.Add, fmt.Sprintf("echo '{}"+said+"'; exit 1", 11), 104, []string{"exit status 1", "no room"}},
+	{"killed", netconf.Add, `kill -9 $$`, 104, []string{"signal: killed"}},
+	{"too much", netconf.Add, `exec cat /dev/zero`, 104, []string{"8 MiB"}},
+	{"DEL is silent", netconf.Del, `true`, 0, nil},
+	{"DEL prints", netconf.Del, `echo done`, 0, nil},
+	{"DEL prints a message", netconf.Del, `echo '{"msg":"done"}'`, 0, nil},
+	{"DEL prints a result", netconf.Del, `echo '{"cniVersion":"1.1.0"}'`, 0, nil},
+	{"DEL fails", netconf.Del, fmt.Sprintf("echo '"+said+"'; exit 1", 105), 105, []string{`delegate "fake" DEL`, "no room"}},
+	{"DEL with code 3", netconf.Del, fmt.Sprintf("echo '"+said+"'; exit 1", 3), 11, nil},
+	{"DEL fails with status 0", netconf.Del, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"no room"}},
+	{"CHECK fails", netconf.Check, fmt.Sprintf("echo '"+said+"'; exit 1", 102), 102, nil},
+	{"GC fails without a word", netconf.GC, `exit 2`, 104, []string{"GC", "exit status 2"}},
+	{"STATUS", netconf.Status, fmt.Sprintf("echo '"+said+"'; exit 1", 51), 51, []string{"STATUS"}},
+}
+
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	const said = `{"cniVersion":"1.1.0","code":%d,"msg":"no room","details":"in 10.0.0.0/24"}`
-	for _, c := range []struct {
-		name    string
-		command netconf.Command
-		script  string
-		code    uint // 0: no error
-		words   []string
-	}{
-		{"a result", netconf.Add, `echo '{"cniVersion":"1.1.0"}'`, 0, nil},
-		{"space around a result", netconf.Add, `printf '\n\n {} \n\n'`, 0, nil},
-		{"nothing", netconf.Add, `true`, 104, []string{`delegate "fake" ADD, network "net"`, "exit status 0", "stdout is empty"}},
-		{"blanks", netconf.Add, `echo`, 104, []string{"stdout is empty"}},
-		{"no JSON", netconf.Add, `echo hello`, 104, []string{"exit status 0", "not JSON", "hello"}},
-		{"half a document", netconf.Add, `printf '{"cniVersion":'`, 104, []string{"not JSON"}},
-		{"two documents", netconf.Add, `echo '{"ips":[]}{"ips":[]}'`, 104, []string{"exit status 0", "more than one JSON document"}},
-		{"a word behind it", netconf.Add, `echo '{} bye'`, 104, []string{"not JSON", "bye"}},
-		{"a word before it", netconf.Add, `echo 'debug {}'`, 104, []string{"not JSON", "debug"}},
-		{"an array", netconf.Add, `echo '[]'`, 104, []string{"expected an object"}},
-		{"null", netconf.Add, `echo null`, 104, []string{"expected an object"}},
-		{"a bad address", netconf.Add, `echo '{"ips":[{"address":"10.0.0.256/24"}]}'`, 104, []string{"ips[0].address"}},
-		{"an unknown version", netconf.Add, `echo '{"cniVersion":"9.0.0"}'`, 104, []string{"9.0.0"}},
-		{"an error with status 0", netconf.Add, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"exit status 0", "no room", "11"}},
-		{"an error without a code, status 0", netconf.Add, `echo '{"msg":"oh"}'`, 104, []string{"oh"}},
-		{"an error", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 11), 11, []string{`delegate "fake" ADD, network "net"`, "no room", "in 10.0.0.0/24"}},
-		{"its own code", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 142), 142, []string{"no room"}},
-		{"code 3", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 3), 11, []string{"no room"}},
-		{"code 0", netconf.Add, fmt.Sprintf("echo '"+said+"'; exit 1", 0), 104, []string{"without a code", "no room"}},
-		{"details that are an object", netconf.Add, `echo '{"code":7,"msg":"bad","details":{"a":1}}'; exit 1`, 7, []string{"bad", `{"a":1}`}},
-		{"status 1 and nothing", netconf.Add, `exit 1`, 104, []string{"exit status 1", "no error document"}},
-		{"status 3 and a result", netconf.Add, `echo '{"ips":[]}'; exit 3`, 104, []string{"exit status 3", "no error document"}},
-		{"status 1 and a word", netconf.Add, `echo boom; exit 1`, 104, []string{"exit status 1", "boom"}},
-		{"a result and an error", netconf.Add, fmt.Sprintf("echo '{}"+said+"'; exit 1", 11), 104, []string{"exit status 1", "no room"}},
-		{"killed", netconf.Add, `kill -9 $$`, 104, []string{"signal: killed"}},
-		{"too much", netconf.Add, `exec cat /dev/zero`, 104, []string{"8 MiB"}},
-		{"DEL is silent", netconf.Del, `true`, 0, nil},
-		{"DEL prints", netconf.Del, `echo done`, 0, nil},
-		{"DEL prints a message", netconf.Del, `echo '{"msg":"done"}'`, 0, nil},
-		{"DEL prints a result", netconf.Del, `echo '{"cniVersion":"1.1.0"}'`, 0, nil},
-		{"DEL fails", netconf.Del, fmt.Sprintf("echo '"+said+"'; exit 1", 105), 105, []string{`delegate "fake" DEL`, "no room"}},
-		{"DEL with code 3", netconf.Del, fmt.Sprintf("echo '"+said+"'; exit 1", 3), 11, nil},
-		{"DEL fails with status 0", netconf.Del, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"no room"}},
-		{"CHECK fails", netconf.Check, fmt.Sprintf("echo '"+said+"'; exit 1", 102), 102, nil},
-		{"GC fails without a word", netconf.GC, `exit 2`, 104, []string{"GC", "exit status 2"}},
-		{"STATUS", netconf.Status, fmt.Sprintf("echo '"+said+"'; exit 1", 51), 51, []string{"STATUS"}},
-	} {
+	for _, c := range answers {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			result, err := quiet().Call(t.Context(), call(t, c.command, plain, program(t, c.script)))

@@ -26,7 +26,9 @@ import (
 // The difference: a function cannot be killed. It has to return when its context ends.
 type InProcess struct {
 	Type string // the plugin's name in errors; empty: the configuration's "type"
-	Do   func(ctx context.Context, req *netconf.Request) error
+	// Do serves the call. Its error keeps its chain: by netconf.ErrExists or netconf.Unchanged in it an ADD
+	// says that no DEL is due.
+	Do func(ctx context.Context, req *netconf.Request) error
 }
 
 // Call runs Do with the verb of req.Command; see [Plugin].

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,30 @@ func pluginMain() {
 	}})
 }
 
+// plugin is the command that calls it.
+func plugin(command, run, path string) (*exec.Cmd, *bytes.Buffer) {
+	cmd, out := exec.Command("/proc/self/exe"), &bytes.Buffer{}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), asPlugin + "=" + run, "CNI_COMMAND=" + command, "CNI_CONTAINERID=c1",
+		"CNI_NETNS=/run/netns/none", "CNI_IFNAME=eth0", "CNI_PATH=" + path}
+	cmd.Stdin, cmd.Stdout = strings.NewReader(withIPAM), out
+	return cmd, out
+}
+
+// ends fails the test unless all that have the fifo open die.
+func ends(t *testing.T, fifo io.Reader) {
+	t.Helper()
+	dead := make(chan error, 1)
+	go func() { _, err := io.ReadAll(fifo); dead <- err }()
+	select {
+	case err := <-dead:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the IPAM program lives on")
+	}
+}
+
 // slow is an IPAM plugin whose ADD says "ready" on the fifo "alive", which it keeps open until it
 // dies, waits, and then takes an address. No child of it can be left behind.
 const slow = `dir=${0%/*}; if [ $CNI_COMMAND = ADD ]; then trap "" TERM; exec 9> "$dir/alive" 8<> "$dir/never"; echo ready >&9; read -r word <&8; fi
@@ -55,16 +80,7 @@ func TestF11NoAddressIsTakenByAnOrphan(t *testing.T) {
 				}
 			}
 			run := t.TempDir()
-			plugin := func(command string) (*exec.Cmd, *bytes.Buffer) {
-				cmd := exec.Command("/proc/self/exe")
-				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), asPlugin + "=" + run, "CNI_COMMAND=" + command, "CNI_CONTAINERID=c1",
-					"CNI_NETNS=/run/netns/none", "CNI_IFNAME=eth0", "CNI_PATH=" + dir}
-				cmd.Stdin = bytes.NewReader([]byte(withIPAM))
-				out := &bytes.Buffer{}
-				cmd.Stdout = out
-				return cmd, out
-			}
-			add, out := plugin("ADD")
+			add, out := plugin("ADD", run, dir)
 			if err := add.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -87,20 +103,11 @@ func TestF11NoAddressIsTakenByAnOrphan(t *testing.T) {
 			if signal == syscall.SIGTERM && !bytes.Contains(out.Bytes(), []byte(`"code": 11`)) && !bytes.Contains(out.Bytes(), []byte(`"code":11`)) {
 				t.Errorf("stdout %q: expected code 11", out)
 			}
-			del, out := plugin("DEL")
+			del, out := plugin("DEL", run, dir)
 			if err := del.Run(); err != nil {
 				t.Errorf("DEL: %v: %s", err, out)
 			}
-			dead := make(chan error, 1)
-			go func() { _, err := io.ReadAll(alive); dead <- err }()
-			select {
-			case err := <-dead:
-				if err != nil {
-					t.Error(err)
-				}
-			case <-time.After(30 * time.Second):
-				t.Fatal("the IPAM program lives on")
-			}
+			ends(t, alive)
 			if found := leases(t, dir); len(found) > 0 {
 				t.Errorf("leases %q", found)
 			}
