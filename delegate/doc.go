@@ -28,6 +28,7 @@
 //
 // The trap: CNI_ARGS, CNI_PATH and the rest come from the request, but what is not CNI's (PATH, HOME,
 // a proxy) comes from [netconf.Request].Environ. skel fills it; who makes a request otherwise sets it, or
-// the plugin runs without a PATH. So it is with Stderr, whose zero value is this process's own. And a plugin that starts a daemon must give it streams of
-// its own: what still writes to the plugin's when the plugin has ended gets SIGPIPE.
+// the plugin runs without a PATH. So it is with Stderr, whose zero value is this process's own. And a
+// plugin that starts a daemon must give it streams of its own: what still writes to the plugin's when the
+// plugin has ended gets SIGPIPE.
 package delegate

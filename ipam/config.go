@@ -16,6 +16,8 @@ type Step interface {
 	// Add gets addresses, routes and DNS settings and appends them to req.Result; the addresses have no
 	// interface yet. With an error nothing is appended, but an address may be taken: the caller then calls
 	// Del, as skel does, unless netconf.IsUnchanged(err) (the program is missing, a Go value said so).
+	// A step that did something before it called this one returns the text of such an error, not the error: it
+	// would say of the whole step that nothing was changed.
 	Add(ctx context.Context, req *netconf.Request) error
 	// Check asks whether the addresses of the prevResult are still held for this attachment.
 	Check(ctx context.Context, req *netconf.Request) error
