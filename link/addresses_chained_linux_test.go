@@ -147,3 +147,43 @@ var errFull = errors.New("no space left")
 type full struct{ memory }
 
 func (full) Save(string, []byte) error { return errFull }
+
+// TestF9SecondADDOfAChainedPlugin: whatever it fails by, it leaves alone what the first one added and kept in its state.
+func TestF9SecondADDOfAChainedPlugin(t *testing.T) {
+	parallelNS(t)
+	container, _, p, call := device(t)
+	a := call.Run(t.Context(), t, p).OK(t)
+	live := layer3(container)
+	for _, test := range []struct {
+		name  string
+		steps []skel.Step
+		code  uint
+		words string
+	}{
+		{"a wrong answer", []skel.Step{ipam("224.0.0.1/24"), link.Addresses{}}, netconf.CodeInvalidNetworkConfig, "224.0.0.1"},
+		{"a wrong route and no address", []skel.Step{route("10.9.0.0/16", "10.1.1.9"), link.Addresses{}}, netconf.CodeInvalidNetworkConfig, "10.1.1.9"},
+		{"no such interface", []skel.Step{ipam("10.1.1.5/24"), link.Addresses{Interface: "net7"}}, netconf.CodeInvalidNetworkConfig, "net7"},
+	} {
+		again := plugin(test.steps[0], test.steps[1:]...)
+		again.Kind = skel.Chained
+		call.Run(t.Context(), t, again).Fails(t, test.code, test.words)
+		if diff := live.Diff(layer3(container)); diff != "" {
+			t.Errorf("%s: changed:\n%s", test.name, diff)
+		}
+	}
+	unsaved := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+		if strings.HasPrefix(op, "state save") {
+			return errFull
+		}
+		return nil
+	})
+	again := plugin(ipam("10.1.1.5/24"), link.Addresses{})
+	again.Kind = skel.Chained
+	if a := call.Run(unsaved, t, again); a.Exit == 0 {
+		t.Error("the state was not written and ADD did not fail")
+	}
+	if diff := live.Diff(layer3(container)); diff != "" {
+		t.Errorf("state not written: changed:\n%s", diff)
+	}
+	call.WithPrev(a).With(netconf.Check).Run(t.Context(), t, p).OK(t)
+}

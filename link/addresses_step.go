@@ -29,25 +29,14 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 	if index < 0 {
 		index, chained = netconf.Attached(req.Prev, name), true
 	}
-	if index < 0 {
-		return &Error{Op: "add addresses to", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
-			"no interface of this name with a sandbox is in the result: the step that makes the link comes first")}
-	}
-	plan, err := a.Plan(name, req.Result, req.Prev)
+	plan, n, err := a.prepare(ctx, req, index, chained)
 	if err != nil {
-		return err
+		return netconf.Unchanged(err)
 	}
-	plan.Warn = req.Warn
-	n, err := Container(req)
-	if err != nil {
-		return err
-	}
-	if !chained {
+	if chained {
+		err = plan.Ensure(ctx, n, name) // prepare has looked
+	} else {
 		err = plan.Create(ctx, n, name)
-	} else if err = plan.absent(n, name); err == nil {
-		if err = a.save(ctx, req, plan); err == nil {
-			err = plan.Ensure(ctx, n, name)
-		}
 	}
 	if err != nil {
 		return err
@@ -57,6 +46,29 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 	}
 	assign(req, index, chained)
 	return nil
+}
+
+// prepare is what an Add does before it changes anything on the link. Its errors are not rolled back: in a second
+// ADD of a chained plugin Del would take away what the first one, which lives, has kept in req.State.
+func (a Addresses) prepare(ctx context.Context, req *netconf.Request, index int, chained bool) (*AddressPlan, *NS, error) {
+	name := a.name(req)
+	if index < 0 {
+		return nil, nil, &Error{Op: "add addresses to", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+			"no interface of this name with a sandbox is in the result: the step that makes the link comes first")}
+	}
+	plan, err := a.Plan(name, req.Result, req.Prev)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan.Warn = req.Warn
+	n, err := Container(req)
+	if err != nil || !chained {
+		return plan, n, err
+	}
+	if err = plan.absent(n, name); err == nil {
+		err = a.save(ctx, req, plan)
+	}
+	return plan, n, err
 }
 
 // assign gives the addresses that IPAM left without an interface theirs.
