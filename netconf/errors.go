@@ -90,7 +90,10 @@ func Errorf(code uint, format string, args ...any) error {
 // Unchanged wraps an error to say that the step which returns it has changed nothing: its Del is then left
 // out of the rollback. It is for what goes wrong in an Add before the step knows whether its part is
 // there already (a parent that is missing, say): in a second ADD that part is alive, and Del would take it
-// away. netconf.ErrExists says the same by itself. Unchanged(nil) is nil.
+// away. ErrExists says the same by itself. Unchanged(nil) is nil.
+//
+// It is found anywhere in the chain of an error. A step that has made something and then calls another
+// step's Add must not hand that one's error on as it is: fmt.Errorf with %v instead of %w, or skel.Steps.
 func Unchanged(err error) error {
 	if err == nil {
 		return nil

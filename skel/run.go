@@ -141,8 +141,9 @@ func (c *core) parse(ctx context.Context, call IO, said *warnings) (*netconf.Req
 		p.req = &netconf.Request{Command: netconf.Command(call.getenv("CNI_COMMAND")), Result: &types100.Result{}}
 		p.err = netconf.Errorf(netconf.CodeTryAgainLater, "stdin has no end: %w", context.Cause(ctx))
 	}
-	p.req.Environ, p.req.Stderr = call.Env, call.Stderr
-	p.req.Warn = c.warner(p.req, call.Stderr, said)
+	log := &log{to: call.Stderr}
+	p.req.Environ, p.req.Stderr = call.Env, log
+	p.req.Warn = c.warner(p.req, log, said)
 	if err := p.req.Warnings(); err != nil {
 		p.req.Warn("goes on: " + err.Error())
 	}
@@ -185,6 +186,18 @@ func (w *warnings) list() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.said)
+}
+
+// log is stderr, which warnings and delegates write to, perhaps at the same time.
+type log struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(p)
 }
 
 // warner writes warnings to the log: one line each, key=value behind the message, a stack below it. A
