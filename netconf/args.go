@@ -50,9 +50,9 @@ func isBool(s string) bool {
 	return false
 }
 
-// checkName is the specification's rule for network names and container IDs (SPEC, sections 1
+// CheckName is the specification's rule for network names and container IDs (SPEC, sections 1
 // and 2): a letter or digit first, then letters, digits, '_', '.' and '-'.
-func checkName(s string) error {
+func CheckName(s string) error {
 	if s == "" {
 		return errors.New("missing")
 	}

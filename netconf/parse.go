@@ -61,7 +61,7 @@ func (r *Request) checkEnv(cniArgs string) error {
 	}
 	switch r.Command {
 	case Add, Check, Del:
-		bad(&errs, "CNI_CONTAINERID", checkName(r.ContainerID))
+		bad(&errs, "CNI_CONTAINERID", CheckName(r.ContainerID))
 		bad(&errs, "CNI_IFNAME", CheckIfName(r.IfName))
 		if r.Netns == "" && r.Command != Del {
 			bad(&errs, "CNI_NETNS", errors.New("missing"))
@@ -170,7 +170,7 @@ func (r *Request) checkName(failed []error) error {
 	if about(failed, "name") {
 		return nil
 	}
-	if err := checkName(r.Network.Name); err != nil {
+	if err := CheckName(r.Network.Name); err != nil {
 		return r.Invalid("name", "network name: %w", err)
 	}
 	return nil
@@ -199,7 +199,7 @@ func (r *Request) checkAttachments(failed []error) error {
 	}
 	var errs []error
 	for i, a := range r.Network.ValidAttachments {
-		if err := checkName(a.ContainerID); err != nil {
+		if err := CheckName(a.ContainerID); err != nil {
 			errs = append(errs, r.Invalid(path(i)+".containerID", "%w", err))
 		}
 		if err := CheckIfName(a.IfName); err != nil {

@@ -13,15 +13,20 @@ import (
 
 // attachment is the name of an attachment of this plugin: what its lock and its state are filed
 // under. None of the parts can contain a ':' (netconf.Parse sees to it), so two attachments
-// cannot share one; a name that would be too long for a file ends in a hash of the whole.
+// cannot share one. A name that would be too long for a file ends in a hash of the whole; so does one
+// that is no file name, as a DEL may bring it, whose configuration is not refused: "../x" is a path.
 func (c *core) attachment(req *netconf.Request) string {
 	name := fmt.Sprintf("%s:%s:%s:%s", c.name, req.Network.Name, req.ContainerID, req.IfName)
-	if len(name) > 200 {
-		h := fnv.New64a()
-		h.Write([]byte(name))
-		name = fmt.Sprintf("%.180s:%016x", name, h.Sum64())
+	valid := netconf.CheckName(req.Network.Name) == nil
+	if valid && len(name) <= 200 {
+		return name
 	}
-	return name
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	if !valid {
+		return fmt.Sprintf("%s:%016x", c.name, h.Sum64())
+	}
+	return fmt.Sprintf("%.180s:%016x", name, h.Sum64())
 }
 
 type heldKey struct{ name string }

@@ -217,6 +217,34 @@ func TestStateThatCannotBeReadDoesNotBlockDel(t *testing.T) {
 	}
 }
 
+// On DEL a bad name is only a warning: it must not become a path.
+func TestNameOfTheNetworkIsNoPath(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}})
+	outside := t.TempDir()
+	precious := filepath.Join(outside, "x:c1:eth0.state")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up, err := filepath.Rel(p.RunDir, filepath.Join(outside, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a/../" + up, "../x", "a/b", "a\u0000b"} {
+		c := call(netconf.Del)
+		c.Config = `{"cniVersion":"1.1.0","name":"` + name + `","type":"test"}`
+		c.Run(t.Context(), t, p).OK(t)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Errorf("a DEL has removed a file outside its run directory: %v", err)
+	}
+	for _, dir := range []string{p.RunDir, outside} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 1 || len(left) == 1 && dir == p.RunDir {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+}
+
 func TestLongNamesOfAttachmentsStayApart(t *testing.T) {
 	t.Parallel()
 	s := &step{name: "a", j: &journal{}, add: func(ctx context.Context, req *netconf.Request) error {

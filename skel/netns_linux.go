@@ -1,7 +1,6 @@
 package skel
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -26,7 +25,7 @@ func ownNetns(path string) (bool, error) {
 	}
 	if fs.Type != nsfsMagic && fs.Type != procMagic {
 		if there.Mode&syscall.S_IFMT == syscall.S_IFREG && there.Size == 0 {
-			return false, errors.New("stale: its mount is gone")
+			return false, errStale
 		}
 		return false, errNotNetns
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -315,12 +316,16 @@ func checkNetns(req *netconf.Request, kind Kind) error {
 		req.Netns = ""
 		req.Warn("CNI_NETNS is the plugin's own namespace: goes on as if there were none")
 		return nil
+	case req.Command == netconf.Del && errors.Is(err, errNotNetns):
+		req.Netns = "" // a delegate might open it, and a FIFO has no end
+		req.Warn("CNI_NETNS is not a network namespace: goes on as if there were none")
+		return nil
 	case req.Command == netconf.Del:
 		return nil // the steps know a namespace that is gone
-	case errors.Is(err, errNotNetns):
-		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment, Err: fmt.Errorf("%q %w", req.Netns, err)}
-	case err != nil:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errStale):
 		return gone(req, err)
+	case err != nil: // also one that may not be read: it is there
+		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment, Err: fmt.Errorf("%q: %w", req.Netns, err)}
 	case own && !overridden(req):
 		return &netconf.Error{Op: "environment", Path: "CNI_NETNS", Code: netconf.CodeInvalidEnvironment,
 			Err: fmt.Errorf("%q is the plugin's own namespace, the host's: expected the container's", req.Netns)}
@@ -338,4 +343,7 @@ func overridden(req *netconf.Request) bool {
 	return false
 }
 
-var errNotNetns = errors.New("is not a network namespace")
+var (
+	errNotNetns = errors.New("not a network namespace")
+	errStale    = errors.New("stale: its mount is gone")
+)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 		{"the netns is gone", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "/run/netns/gone" }, 3, "/run/netns/gone"},
 		{"the netns is gone, after others", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns, c.Prev = "/run/netns/gone", prevResult }, 7, "/run/netns/gone"},
 		{"the netns file is stale", netconf.Add, func(c *skeltest.Call, p *skel.Plugin[config]) { c.Netns = staleFile(p.RunDir) }, 3, "its mount is gone"},
-		{"the netns is none", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "/etc/passwd" }, 4, "is not a network namespace"},
+		{"the netns is none", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Netns = "/etc/passwd" }, 4, "not a network namespace"},
 		{"F10: the host's netns", netconf.Add, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Env = nil }, 4, "the host's"},
 		{"F10: CHECK there", netconf.Check, func(c *skeltest.Call, _ *skel.Plugin[config]) { c.Env, c.Prev = nil, prevResult }, 4, "the host's"},
 		{"no command", "", func(*skeltest.Call, *skel.Plugin[config]) {}, 4, "CNI_COMMAND"},
@@ -145,6 +146,13 @@ func TestF10DelInTheHostsNamespaceSeesNone(t *testing.T) {
 	p := plugin(t, &step{name: "a", j: j, del: see})
 	c := call(netconf.Del)
 	c.Env = nil
+	c.Run(t.Context(), t, p).OK(t)
+	j.want(t, "DEL a", `netns ""`)
+	fifo := filepath.Join(t.TempDir(), "fifo") // what is no namespace at all is not handed to a delegate either
+	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
+		t.Fatal(err)
+	}
+	c.Netns = fifo
 	c.Run(t.Context(), t, p).OK(t)
 	j.want(t, "DEL a", `netns ""`)
 	call(netconf.Del).Run(t.Context(), t, p).OK(t) // CNI_NETNS_OVERRIDE

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -188,16 +189,36 @@ func (w *warnings) list() []string {
 	return slices.Clone(w.said)
 }
 
-// log is stderr, which warnings and delegates write to, perhaps at the same time.
+// log is stderr, which warnings and delegates write to, perhaps at the same time. One that takes nothing
+// for a second, as a full pipe that nobody reads, gets no more: a call does not hang for its log.
 type log struct {
-	mu sync.Mutex
-	to io.Writer
+	mu   sync.Mutex
+	to   io.Writer
+	dead bool
 }
 
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.to.Write(p)
+	if l.dead {
+		return 0, os.ErrDeadlineExceeded
+	}
+	type outcome struct {
+		n   int
+		err error
+	}
+	done, text := make(chan outcome, 1), slices.Clone(p) // the caller has its bytes back if this is left behind
+	go func() {
+		n, err := l.to.Write(text)
+		done <- outcome{n, err}
+	}()
+	select {
+	case o := <-done:
+		return o.n, o.err
+	case <-time.After(leaveAfter):
+		l.dead = true
+		return 0, os.ErrDeadlineExceeded
+	}
 }
 
 // warner writes warnings to the log: one line each, key=value behind the message, a stack below it. A
