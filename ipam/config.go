@@ -37,9 +37,10 @@ type Step interface {
 //
 // Without an ipam section it returns nil: there are no addresses to give. On an ADD below 0.3.0 that
 // is rejected, since a result of these versions cannot be without an address, and better now than when
-// all the work is done. Also rejected, with code 7, are a section that has keys and no type, and a type
-// that cannot be a program's name; see [netconf.Request.Reject]. A DEL or GC only warns: nothing can
-// have been taken with such a section.
+// all the work is done. Also rejected, with code 7, are a section that has keys and no type, a type
+// that cannot be a program's name, and the calling plugin's own type, which would call itself without
+// end; see [netconf.Request.Reject]. A DEL or GC only warns, and releases nothing: with such a section
+// no ADD was served. Nor was one with a network's name that is none.
 func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 	name := req.Network.IPAM.Type
 	if name == "" {
@@ -50,10 +51,18 @@ func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 		refuse(req, req.Invalid("ipam.type", "%w", err))
 		return nil
 	}
+	if err := netconf.CheckName(req.Network.Name); err != nil && req.Command == netconf.Del {
+		refuse(req, err)
+		return nil
+	}
 	for _, p := range inProcess {
 		if p.Type == name {
 			return &step{name, p}
 		}
+	}
+	if name == req.Network.Type {
+		refuse(req, req.Invalid("ipam.type", "%q is the plugin itself: expected the name of an IPAM plugin", name))
+		return nil
 	}
 	return &step{name, delegate.Exec{Type: name}}
 }

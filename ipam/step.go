@@ -2,10 +2,14 @@ package ipam
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -57,7 +61,34 @@ func (s *step) Check(ctx context.Context, req *netconf.Request) error {
 }
 
 func (s *step) Del(ctx context.Context, req *netconf.Request) error {
-	return s.forward(ctx, req.As(netconf.Del))
+	own, err := inKnownVersion(req.As(netconf.Del))
+	if err != nil {
+		return err
+	}
+	return s.forward(ctx, own)
+}
+
+// inKnownVersion is the request in the newest version, where its own is one that the IPAM plugin would
+// refuse (code 1), again at each try: what was leased before the configuration was changed is released
+// all the same.
+func inKnownVersion(req *netconf.Request) (*netconf.Request, error) {
+	known := version.All.SupportedVersions()
+	if slices.Contains(known, req.Network.CNIVersion) {
+		return req, nil
+	}
+	newest := known[len(known)-1]
+	warn(req, "the IPAM plugin is called in another version", "cniVersion", req.Network.CNIVersion, "instead", newest)
+	config, err := netconf.Patch(req.Config, "cniVersion", json.RawMessage(strconv.Quote(newest)))
+	if err != nil {
+		return nil, err
+	}
+	network, err := netconf.ParseNetwork(config)
+	own := req.As(req.Command)
+	own.Network, own.Config = network, config
+	if err != nil {
+		warn(req, "goes on: "+err.Error()) // as Parse did
+	}
+	return own, nil
 }
 
 func (s *step) GC(ctx context.Context, req *netconf.Request) error {
@@ -79,9 +110,12 @@ func (s *step) forward(ctx context.Context, req *netconf.Request) error {
 // never be released. It reads them before it does anything.
 func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
 	result, err := s.plugin.Call(ctx, req)
-	if err != nil && (strings.Contains(err.Error(), "ARGS: invalid pair") || strings.Contains(err.Error(), "ARGS: unknown args")) {
+	if err != nil && unreadable(err, req.Command) {
 		again := req.As(req.Command)
 		again.Args = readable(req.Args)
+		if strings.Contains(err.Error(), badValue) {
+			again.Args = netconf.Args{"IgnoreUnknown": "1"} // a lease is found by container and interface
+		}
 		if !maps.Equal(again.Args, req.Args) {
 			warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", again.Args.String(), "error", err.Error())
 			result, err = s.plugin.Call(ctx, again)
@@ -101,6 +135,16 @@ func placed(req *netconf.Request, err error) error {
 	}
 	return at
 }
+
+// unreadable tells whether an error of upstream's library says that it cannot read CNI_ARGS at all, or on DEL,
+// where no value matters, one of them.
+func unreadable(err error, command netconf.Command) bool {
+	text := err.Error()
+	return strings.Contains(text, "ARGS: invalid pair") || strings.Contains(text, "ARGS: unknown args") ||
+		command == netconf.Del && strings.Contains(text, badValue)
+}
+
+const badValue = "ARGS: error parsing value"
 
 func readable(args netconf.Args) netconf.Args {
 	out := netconf.Args{"IgnoreUnknown": "1"}

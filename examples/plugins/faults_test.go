@@ -153,6 +153,16 @@ func TestF4F5DelWhateverIsGone(t *testing.T) {
 		"the configuration makes no sense any more": func(_ *testing.T, _ *skeltest.NS, c *skeltest.Call) {
 			c.Config = strings.Replace(c.Config, `"type"`, `"master":7,"bridge":[],"mtu":"x","type"`, 1)
 		},
+		"the version is none any more": func(_ *testing.T, _ *skeltest.NS, c *skeltest.Call) {
+			c.Config = strings.Replace(c.Config, `"1.1.0"`, `"9.9.9"`, 1)
+		},
+		"CNI_ARGS has a value that IPAM refuses": func(_ *testing.T, _ *skeltest.NS, c *skeltest.Call) { c.Args = "IgnoreUnknown=1;IP=zz" },
+		"CNI_NETNS is a FIFO": func(t *testing.T, ns *skeltest.NS, c *skeltest.Call) {
+			ns.Remove()
+			if err := syscall.Mkfifo(ns.Path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"CNI_ARGS is garbage": func(_ *testing.T, _ *skeltest.NS, c *skeltest.Call) { c.Args = "X" },
 	}
 	each(t, func(t *testing.T, s subject) {
@@ -178,6 +188,31 @@ func TestF4F5DelWhateverIsGone(t *testing.T) {
 				skeltest.Eventually(t, "the host is as before", func() bool {
 					return before.Diff(s.look(t)) == "" || what == "the parent is gone"
 				})
+			})
+		}
+	})
+}
+
+// F4: a DEL that fails for ever after an ADD that was refused before any work.
+func TestF4DelAfterAnAddThatWasRefused(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		for name, change := range map[string]func(c *skeltest.Call){
+			"a network's name that is none": func(c *skeltest.Call) { c.Config = strings.Replace(c.Config, s.network(), "my net", 1) },
+			"no name":                       func(c *skeltest.Call) { c.Config = strings.Replace(c.Config, `"name"`, `"nome"`, 1) },
+			"an unknown version":            func(c *skeltest.Call) { c.Config = strings.Replace(c.Config, "1.1.0", "9.9.9", 1) },
+			"a bad argument":                func(c *skeltest.Call) { c.Args = "IgnoreUnknown=1;IP=zz" },
+			"an IPAM plugin that is itself": func(c *skeltest.Call) { c.Config = strings.Replace(c.Config, `"host-local"`, `"`+s.name+`"`, 1) },
+			"an IPAM plugin with a path":    func(c *skeltest.Call) { c.Config = strings.Replace(c.Config, `"host-local"`, `"../host-local"`, 1) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				ns := skeltest.NewNS(t)
+				c := s.call(ns, "c1", hostLocal)
+				change(&c)
+				c.Path += ":" + filepath.Dir(string(s.program))
+				if a := c.Run(t.Context(), t, s.program); a.Exit == 0 {
+					t.Fatalf("ADD succeeded: %s", a.Stdout)
+				}
+				c.With(netconf.Del).Run(t.Context(), t, s.program).OK(t)
 			})
 		}
 	})
