@@ -180,7 +180,8 @@ func (d *decoder) otherCase(path string, m member, name string) {
 	}
 }
 
-// find looks a key up: by its exact name, else in another case unless the exact one is there too.
+// find looks a key up: by its exact name, else in another case unless the exact one is there too. The
+// runtime's own keys (cni.dev/...) are never guessed at: one of them says what GC is to leave alive.
 func find(fields []field, key string, exact map[string]int) (field, bool) {
 	for _, f := range fields {
 		if f.name == key {
@@ -188,7 +189,7 @@ func find(fields []field, key string, exact map[string]int) (field, bool) {
 		}
 	}
 	for _, f := range fields {
-		if _, taken := exact[f.name]; !taken && strings.EqualFold(f.name, key) {
+		if _, taken := exact[f.name]; !taken && strings.EqualFold(f.name, key) && !strings.HasPrefix(f.name, "cni.dev/") {
 			return f, true
 		}
 	}

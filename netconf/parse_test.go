@@ -282,6 +282,13 @@ func TestParseName(t *testing.T) {
 	}
 }
 
+// A list that is nearly spelled right must not make GC destroy what lives.
+func TestParseDoesNotGuessTheListOfGC(t *testing.T) {
+	t.Parallel()
+	_, err := netconf.Parse(with("GC").get, strings.NewReader(`{"cniVersion":"1.1.0","name":"n","type":"t","CNI.dev/valid-attachments":[]}`))
+	check(t, err, 7, "cni.dev/valid-attachments: missing")
+}
+
 func TestParseTellsAListFromAPlugin(t *testing.T) {
 	t.Parallel()
 	list := `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"macvlan"}]}`

@@ -26,6 +26,9 @@
 // skel is the only room that touches the environment, the standard streams, signals and the exit code,
 // and it touches nothing else but its run directory: no netlink, no other process.
 //
+// A step of your own must look for its part before anything else: what goes wrong before that is wrapped
+// by [netconf.Unchanged], or the rollback of a second ADD takes the live attachment away (see [Step]).
+//
 // The one trap: Plugin.Steps must be pure. It is called on DEL and GC too, with a configuration that
 // may be missing most of itself, so it must not look at the world and must not dereference what may be
 // absent. What depends on the world belongs into a step's Add or Check.

@@ -230,6 +230,23 @@ func TestF7StatusAsksIPAM(t *testing.T) {
 	})
 }
 
+// F8: a typo in a configuration key that nobody mentions.
+func TestF8TypoIsMentioned(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		ns := skeltest.NewNS(t)
+		s.settle(t, ns)
+		c := s.call(ns, "c1", hostLocal)
+		c.Config = strings.Replace(c.Config, `"name"`, `"mttu":1400,"name"`, 1)
+		a := c.Run(t.Context(), t, s.program).OK(t)
+		if !strings.Contains(a.Stderr, `unknown key "mttu" is ignored; did you mean "mtu"?`) || !strings.Contains(a.Stderr, "column 23") {
+			t.Errorf("stderr: %s", a.Stderr)
+		}
+		// In an error it is in the details, which a runtime shows.
+		c.Run(t.Context(), t, s.program).Fails(t, netconf.CodeExists, "eth0", `did you mean "mtu"?`)
+		c.With(netconf.Del).Run(t.Context(), t, s.program).OK(t)
+	})
+}
+
 // F9: a second ADD, or a failed one, that destroys what lives.
 func TestF9SecondAddDestroysNothing(t *testing.T) {
 	each(t, func(t *testing.T, s subject) {
