@@ -18,11 +18,12 @@
 //     (on the host) name, routes the protocol number [Protocol]. So DEL works without
 //     a namespace, without a prevResult, after a kill between any two messages, and twice.
 //   - A link that is not the owner's is never changed and never deleted. It is the owner's by its alias, by its
-//     group where it has no alias (killed between the two messages), or, without a mark of any attachment,
-//     because the prevResult names it with the same hardware address. Inside a container too: to go
+//     group where it has no alias (killed between the two messages), or, inside a container and without a
+//     mark of any attachment, because the prevResult names it with the same hardware address. To go
 //     by name and kind there, since its owner can wipe a label, had the DEL after an ADD that found
 //     a foreign eth0 (code 100) take that away. Who wipes the label of his link keeps it until his
-//     namespace goes, and harms nobody else.
+//     namespace goes, and harms nobody else. On the host nothing goes on the word of a prevResult, which
+//     may name the uplink.
 //   - A link is born in its namespace under its final name, down. Nothing is moved or renamed, except on
 //     kernels before 6.15 where the host has a link of the name that the container's shall get.
 //   - An interrupted dump is begun again and never used half.

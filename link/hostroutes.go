@@ -26,15 +26,11 @@ func (HostRoutes) Name() string { return "hostroutes" }
 // there are. An address that is routed out of another link is an error with code 100: two
 // attachments have it.
 func (h HostRoutes) Ensure(ctx context.Context, host *NS, o Owner, ips []*types100.IPConfig) error {
-	return h.ensure(ctx, host, claim{Owner: o}, ips)
-}
-
-func (h HostRoutes) ensure(ctx context.Context, host *NS, c claim, ips []*types100.IPConfig) error {
 	gws, err := hostPrefixes(ips)
 	if err != nil {
 		return err
 	}
-	l, err := h.link(host, c)
+	l, err := h.link(host, o)
 	if err != nil {
 		return err
 	}
@@ -59,10 +55,10 @@ func (h HostRoutes) ensure(ctx context.Context, host *NS, c claim, ips []*types1
 }
 
 // link is the host's end of the pair.
-func (HostRoutes) link(host *NS, c claim) (netlink.Link, error) {
-	l, err := Veth{}.outer(host, c)
+func (HostRoutes) link(host *NS, o Owner) (netlink.Link, error) {
+	l, err := Veth{}.outer(host, o)
 	if err == nil && l == nil {
-		err = &Error{Op: "link get", Name: c.HostName(HostRole), Err: syscall.ENODEV}
+		err = &Error{Op: "link get", Name: o.HostName(HostRole), Err: syscall.ENODEV}
 	}
 	return l, err
 }
@@ -142,19 +138,20 @@ func routesOut(n *NS, l netlink.Link, family int) ([]netlink.Route, error) {
 
 // Verify compares what Ensure made. A difference Is netconf.ErrDifferent.
 func (h HostRoutes) Verify(_ context.Context, host *NS, o Owner, ips []*types100.IPConfig) error {
-	return h.verify(host, claim{Owner: o}, ips)
+	l, err := Veth{}.outer(host, o)
+	if err != nil {
+		return err
+	}
+	return h.verify(host, l, o, ips)
 }
 
-func (h HostRoutes) verify(host *NS, c claim, ips []*types100.IPConfig) error {
+func (h HostRoutes) verify(host *NS, l netlink.Link, o Owner, ips []*types100.IPConfig) error {
 	gws, err := hostPrefixes(ips)
 	if err != nil {
 		return err
 	}
-	l, err := h.link(host, c)
-	if Gone(err) {
-		return different(c.HostName(HostRole), "the host's end", "there", "gone")
-	} else if err != nil {
-		return err
+	if l == nil {
+		return different(o.HostName(HostRole), "the host's end", "there", "gone")
 	}
 	name := l.Attrs().Name
 	var errs []error
@@ -179,11 +176,7 @@ func (h HostRoutes) verify(host *NS, c claim, ips []*types100.IPConfig) error {
 // Delete takes away what Ensure made for the addresses; without addresses, all routes of ours and all host
 // addresses on the host's end of the pair. Where that is gone, so are they.
 func (h HostRoutes) Delete(ctx context.Context, host *NS, o Owner, ips []*types100.IPConfig) error {
-	return h.remove(ctx, host, claim{Owner: o}, ips)
-}
-
-func (h HostRoutes) remove(ctx context.Context, host *NS, c claim, ips []*types100.IPConfig) error {
-	l, err := Veth{}.outer(host, c)
+	l, err := Veth{}.outer(host, o)
 	if err != nil || l == nil {
 		return err
 	}
@@ -245,16 +238,42 @@ func (h HostRoutes) Add(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	return h.ensure(ctx, host, claim{Owner: OwnerOf(req), marked: true}, addressesOf(req.Result, req.IfName))
+	return h.Ensure(ctx, host, OwnerOf(req), addressesOf(req.Result, req.IfName))
 }
 
-// Check is Verify for the addresses of the prevResult.
-func (h HostRoutes) Check(ctx context.Context, req *netconf.Request) error {
+// Check is Verify for the addresses of the prevResult. The pair may be another plugin's, from before an upgrade: nothing
+// is changed here, so the prevResult is believed which it is.
+func (h HostRoutes) Check(_ context.Context, req *netconf.Request) error {
 	host, err := Host(req)
 	if err != nil {
 		return err
 	}
-	return h.verify(host, claim{Owner: OwnerOf(req), prev: req.Prev}, addressesOf(req.Prev, req.IfName))
+	l, err := Veth{}.outer(host, OwnerOf(req))
+	if err == nil && l == nil {
+		l, err = reported(host, req.Prev)
+	}
+	if err != nil {
+		return err
+	}
+	return h.verify(host, l, OwnerOf(req), addressesOf(req.Prev, req.IfName))
+}
+
+// reported finds the host's end of a pair without a mark that the prevResult names with its hardware
+// address; nil if there is none.
+func reported(host *NS, prev *types100.Result) (netlink.Link, error) {
+	if prev == nil {
+		return nil, nil
+	}
+	for _, i := range prev.Interfaces {
+		if i == nil || i.Sandbox != "" {
+			continue
+		}
+		l, err := find(host, i.Name)
+		if err != nil || l != nil && l.Type() == vethKind && sameMAC(i.Mac, l.Attrs().HardwareAddr) {
+			return l, err
+		}
+	}
+	return nil, nil
 }
 
 // Del is Delete for the addresses of the prevResult or, in a rollback, of the result.
@@ -267,5 +286,5 @@ func (h HostRoutes) Del(ctx context.Context, req *netconf.Request) error {
 	if len(ips) == 0 {
 		ips = addressesOf(req.Result, req.IfName)
 	}
-	return h.remove(ctx, host, claim{Owner: OwnerOf(req), prev: req.Prev}, ips)
+	return h.Delete(ctx, host, OwnerOf(req), ips)
 }

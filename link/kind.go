@@ -192,7 +192,7 @@ func converge(ctx context.Context, n *NS, l netlink.Link, alias string, mtu int,
 type claim struct {
 	Owner
 	prev   *types100.Result // the prevResult, if there is one
-	marked bool             // only what carries the owner's mark: the rollback of an ADD, whose links all do
+	marked bool             // only what carries the owner's mark: the rollback of an ADD, whose links all do, and all on the host
 }
 
 // mark says whether a link carries the owner's mark: its alias, or where it has none (killed between two
@@ -208,15 +208,16 @@ func (c claim) mark(l netlink.Link) (ours, known bool) {
 	return false, false
 }
 
-// owns tells whether a link is the attachment's: by its mark; or, where it has none of any attachment, because
-// the prevResult names it with the same hardware address, inside a container or on the host (it was made
-// by another plugin, before an upgrade). Its name and kind alone prove nothing: the DEL that follows an
-// ADD which found the name taken would take away what took it.
-func (c claim) owns(l netlink.Link, inside bool) bool {
+// owns tells whether a link in a container is the attachment's: by its mark; or, where it has none of any
+// attachment, because the prevResult names it with the same hardware address (it was made by another
+// plugin, before an upgrade). Its name and kind alone prove nothing: the DEL that follows an ADD which
+// found the name taken would take away what took it. On the host the mark alone counts ([Owner.Owns]): a
+// prevResult that names the uplink, as one that came from elsewhere or was damaged does, would cut the host off.
+func (c claim) owns(l netlink.Link) bool {
 	if ours, known := c.mark(l); known || c.marked {
 		return ours
 	}
-	i := named(c.prev, l.Attrs().Name, inside)
+	i := named(c.prev, l.Attrs().Name, true)
 	return i != nil && i.Mac != "" && sameMAC(i.Mac, l.Attrs().HardwareAddr)
 }
 
@@ -230,7 +231,7 @@ func (c claim) removeInside(ctx context.Context, container *NS) error {
 	if err != nil {
 		return err
 	}
-	if l != nil && c.owns(l, true) {
+	if l != nil && c.owns(l) {
 		return remove(ctx, container, l)
 	}
 	if l, err = find(container, c.HostName(asideRole)); err != nil || l == nil || !c.Owns(l) {

@@ -245,9 +245,9 @@ func (v Veth) Delete(ctx context.Context, host, container *NS, o Owner) error {
 }
 
 // remove takes the pair away by the end on the host, which the kernel lets nobody in the container
-// rename or label; one that another plugin made, and whose name is not known, by the end in the container.
+// rename or label; one that another plugin made, and which has no mark, by the end in the container.
 func (v Veth) remove(ctx context.Context, host, container *NS, c claim) error {
-	l, err := v.outer(host, c)
+	l, err := v.outer(host, c.Owner)
 	if err != nil {
 		return err
 	}
@@ -257,38 +257,26 @@ func (v Veth) remove(ctx context.Context, host, container *NS, c claim) error {
 	return c.removeInside(ctx, container)
 }
 
-// outer finds the host's end of the owner's pair; nil if there is none.
-func (v Veth) outer(host *NS, c claim) (netlink.Link, error) {
-	if c.Network == "" { // the name cannot be derived
-		return labelled(host, c)
+// outer finds the host's end of the owner's pair, by its mark alone; nil if there is none.
+func (v Veth) outer(host *NS, o Owner) (netlink.Link, error) {
+	if o.Network == "" { // the name cannot be derived
+		return labelled(host, o)
 	}
-	l, err := find(host, c.HostName(HostRole))
-	if err != nil || l != nil && c.owns(l, false) {
+	l, err := find(host, o.HostName(HostRole))
+	if err != nil || l != nil && o.Owns(l) {
 		return l, err
-	}
-	if c.prev == nil || c.marked {
-		return nil, nil
-	}
-	for _, i := range c.prev.Interfaces {
-		if i == nil || i.Sandbox != "" || i.Name == v.Bridge {
-			continue
-		}
-		l, err := find(host, i.Name)
-		if err != nil || l != nil && l.Type() == vethKind && c.owns(l, false) {
-			return l, err
-		}
 	}
 	return nil, nil
 }
 
 // labelled finds the link on the host that is an attachment's of any network.
-func labelled(host *NS, c claim) (netlink.Link, error) {
+func labelled(host *NS, o Owner) (netlink.Link, error) {
 	links, err := whole(host.Handle().LinkList)
 	if err != nil {
 		return nil, &Error{Op: "link list", Err: err}
 	}
 	for _, l := range links {
-		if lab, ok := parseAlias(l.Attrs().Alias); ok && lab.of(c.Owner) && l.Type() == vethKind {
+		if lab, ok := parseAlias(l.Attrs().Alias); ok && lab.of(o) && l.Type() == vethKind {
 			return l, nil
 		}
 	}

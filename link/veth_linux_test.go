@@ -2,7 +2,6 @@ package link_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -219,38 +218,33 @@ func TestVethRefused(t *testing.T) {
 	same("after DEL")
 }
 
-// A pair that another plugin made before an upgrade goes by the prevResult, and by nothing else.
+// A pair that another plugin made before an upgrade goes by its end in the container, if the prevResult names that, and
+// by nothing else.
 func TestVethOfAnotherPlugin(t *testing.T) {
+	const mac = "02:00:00:00:00:07"
 	for _, test := range []struct {
 		name        string
 		prev, netns bool
 		mac         string
 		goes        bool
 	}{
-		{"both", true, true, "", true},
-		{"prevResult", true, false, "", true},
-		{"another address", true, false, "02:00:00:00:00:01", false},
-		{"netns", false, true, "", false},
-		{"neither", false, false, "", false},
+		{"both", true, true, mac, true},
+		{"prevResult", true, false, mac, false},
+		{"another address", true, true, "02:00:00:00:00:01", false},
+		{"netns", false, true, mac, false},
+		{"neither", false, false, mac, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ns := space(t)
-			skeltest.Host(t, "ip", "link", "add", "veth1234", "type", "veth", "peer", "name", "eth0", "netns", ns.Name)
+			skeltest.Host(t, "ip", "link", "add", "veth1234", "type", "veth", "peer", "name", "eth0", "address", mac, "netns", ns.Name)
+			t.Cleanup(func() { ignore(t, "ip link del veth1234") })
 			skeltest.Host(t, "ip", "link", "set", "veth1234", "up")
 			ns.Run("ip", "link", "set", "eth0", "up")
-			mac := hostLink(t, "veth1234").Attrs().HardwareAddr.String()
-			if test.mac != "" {
-				mac = test.mac
-			}
-			prev, err := json.Marshal(&types100.Result{CNIVersion: "1.1.0", Interfaces: []*types100.Interface{
-				{Name: "veth1234", Mac: mac}, {Name: "eth0", Sandbox: ns.Path}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			outer := hostLink(t, "veth1234").Attrs().HardwareAddr.String()
 			call := add(ns, "a").With(netconf.Check)
-			call.Prev = string(prev)
-			if test.mac == "" {
-				call.Run(t.Context(), t, plugin(link.Veth{})).OK(t)
+			call.Prev = prevResult(`{"name":"veth1234","mac":"` + outer + `"},{"name":"eth0","mac":"` + test.mac + `","sandbox":"` + ns.Path + `"}`)
+			if test.mac == mac {
+				call.Run(t.Context(), t, plugin(link.Veth{}, link.HostRoutes{})).OK(t)
 			}
 			if !test.prev {
 				call.Prev = ""
@@ -258,13 +252,43 @@ func TestVethOfAnotherPlugin(t *testing.T) {
 			if !test.netns {
 				call.Netns = ""
 			}
-			call.With(netconf.Del).Run(t.Context(), t, plugin(link.Veth{})).OK(t)
+			call.With(netconf.Del).Run(t.Context(), t, plugin(link.Veth{}, link.HostRoutes{})).OK(t)
 			if hostHas(t, "veth1234") == test.goes {
 				t.Errorf("there after DEL: %v", !test.goes)
 			}
-			ignore(t, "ip link del veth1234")
 		})
 	}
+}
+
+// A prevResult that names a pair of the host's, its hardware address and its own address, takes none of them.
+func TestDELByAPrevResultThatNamesTheUplink(t *testing.T) {
+	uplink(t)
+	skeltest.Host(t, "ip", "address", "add", "10.1.0.1/32", "dev", "p0")
+	ns := space(t)
+	same := unchanged(t, ns)
+	mac := hostLink(t, "p0").Attrs().HardwareAddr.String()
+	for _, netns := range []string{ns.Path, "", "/proc/thread-self/ns/net"} {
+		for _, sandbox := range []string{"", ns.Path} {
+			del := request(t, netconf.Del, netns, "a")
+			del.IfName = "p0"
+			del.Prev = parsePrev(t, `{"cniVersion":"1.1.0","interfaces":[{"name":"p0","mac":"`+mac+`","sandbox":"`+sandbox+`"}],"ips":[{"address":"10.1.0.2/24","gateway":"10.1.0.1"}]}`)
+			for _, step := range []skel.Step{link.Veth{}, link.Veth{Bridge: "br7"}, link.HostRoutes{}, link.Macvlan{}} {
+				if err := step.Del(t.Context(), del); err != nil {
+					t.Errorf("%T: %v", step, err)
+				}
+				same(fmt.Sprintf("%T, netns %q, sandbox %q", step, netns, sandbox))
+			}
+		}
+	}
+}
+
+func parsePrev(t *testing.T, result string) *types100.Result {
+	t.Helper()
+	r, err := netconf.ParseResult([]byte(result), "1.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func TestVethEnsure(t *testing.T) {
