@@ -144,6 +144,28 @@ func TestDELLeavesWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+// A link that the container's owner has renamed is still the attachment's; else it would be left, up and with an
+// address that is given to the next. What is beside it, or has its name now, stays.
+func TestDELOfARenamedLink(t *testing.T) {
+	uplink(t)
+	bridge(t)
+	for _, k := range kinds() {
+		for _, then := range []string{"true", "ip link add eth0 type bridge", "ip link set net1 alias ''"} {
+			ns := space(t)
+			ns.Run("sh", "-c", "ip link add other type bridge; ip link set other alias cni:net:b:eth0; ip link add tap type bridge; ip link set tap alias cni:net:a:eth0:tap")
+			a := add(ns, "a").Run(t.Context(), t, plugin(k.step, ipam("10.1.0.2/24"), link.Addresses{})).OK(t)
+			ns.Run("sh", "-c", "ip link set eth0 down; ip link set eth0 name net1 up; "+then)
+			del := add(ns, "a").With(netconf.Del).WithPrev(a)
+			for range 2 {
+				del.Run(t.Context(), t, plugin(k.step, link.Addresses{})).OK(t)
+			}
+			if has(ns, "net1") || !has(ns, "other") || !has(ns, "tap") || has(ns, "eth0") != strings.Contains(then, "eth0") {
+				t.Errorf("%s, then %s: left %s", k.name, then, ns.Run("ip", "-br", "link"))
+			}
+		}
+	}
+}
+
 // A link without any mark was made by another plugin, before an upgrade, if the prevResult knows it by its name and
 // hardware address; it is nobody knows whose, if not.
 func TestDELByThePrevResult(t *testing.T) {

@@ -231,13 +231,27 @@ func (c claim) removeInside(ctx context.Context, container *NS) error {
 	if err != nil {
 		return err
 	}
-	if l != nil && c.owns(l) {
-		return remove(ctx, container, l)
-	}
-	if l, err = find(container, c.HostName(asideRole)); err != nil || l == nil || !c.Owns(l) {
-		return err
+	if l == nil || !c.owns(l) {
+		if l, err = c.elsewhere(container); err != nil || l == nil {
+			return err
+		}
 	}
 	return remove(ctx, container, l)
+}
+
+// elsewhere finds the attachment's link under another name, by its mark: the container's owner has renamed
+// it, or it was to be renamed (createAside). nil if there is none. A link of another role is left to who made it.
+func (c claim) elsewhere(container *NS) (netlink.Link, error) {
+	links, err := whole(container.Handle().LinkList)
+	if err != nil {
+		return nil, &Error{Op: "link list", Err: err}
+	}
+	for _, l := range links {
+		if lab, _ := parseAlias(l.Attrs().Alias); lab.Role == "" && c.Owns(l) {
+			return l, nil
+		}
+	}
+	return nil, nil
 }
 
 // remove takes a link away; if somebody else just did, it is gone all the same.
