@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -100,22 +101,53 @@ func (h HostRoutes) route(ctx context.Context, host *NS, l netlink.Link, p netip
 	if !errors.Is(err, syscall.EEXIST) {
 		return err
 	}
-	ours, lookErr := h.has(host, l, p)
+	have, ours, lookErr := h.leads(host, l, p)
 	if lookErr != nil || ours {
 		return lookErr
 	}
-	return fmt.Errorf("%w: another link has the route: two attachments have the address", err)
+	return fmt.Errorf("%w: the route is %s: two attachments have the address", err, have)
 }
 
-// has tells whether there is the route out of the link.
-func (HostRoutes) has(host *NS, l netlink.Link, p netip.Prefix) (bool, error) {
-	routes, err := routesOut(host, l, familyOf(p))
-	return slices.ContainsFunc(routes, func(r netlink.Route) bool { return r.Dst != nil && isPrefix(*r.Dst, p) }), err
+// leads says where the host sends what is for an address of the container: by the route with the lowest metric of
+// those to it alone. ours tells that it is the one that Ensure makes, or one that does the same: other
+// plugins give it the scope of the host. have is for messages.
+func (HostRoutes) leads(host *NS, l netlink.Link, p netip.Prefix) (have string, ours bool, err error) {
+	want, family := hostRoute(l, p), familyOf(p)
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return host.Handle().RouteListFiltered(family, &netlink.Route{Dst: want.Dst}, netlink.RT_FILTER_DST)
+	})
+	if err != nil {
+		return "", false, &Error{Op: "route list", Name: p.String(), Err: err}
+	}
+	if len(routes) == 0 {
+		return "missing", false, nil
+	}
+	r := slices.MinFunc(routes, func(a, b netlink.Route) int { return a.Priority - b.Priority })
+	metric := 0
+	if family == familyV6 {
+		metric = metric6
+	}
+	direct := r.LinkIndex == want.LinkIndex && len(r.MultiPath) == 0 && r.Type == unicastRoute && r.Gw == nil && r.Via == nil
+	scoped := family == familyV6 || r.Scope == ScopeLink || r.Scope == ScopeHost
+	return routeText(host, r), direct && scoped && r.Priority == metric, nil
 }
 
-func isPrefix(n net.IPNet, p netip.Prefix) bool {
-	have, ok := prefixOf(n)
-	return ok && have == p
+// routeText is a route in a message, without its destination.
+func routeText(n *NS, r netlink.Route) string {
+	var words []string
+	if r.Type != unicastRoute {
+		words = append(words, fmt.Sprintf("of type %d", r.Type))
+	}
+	if r.Gw != nil {
+		words = append(words, "via "+r.Gw.String())
+	}
+	if l, err := findIndex(n, r.LinkIndex); err == nil && l != nil {
+		words = append(words, "dev "+l.Attrs().Name)
+	}
+	if len(r.MultiPath) > 0 {
+		words = append(words, fmt.Sprintf("by %d next hops", len(r.MultiPath)))
+	}
+	return strings.Join(append(words, fmt.Sprintf("scope %d metric %d", r.Scope, r.Priority)), " ")
 }
 
 func familyOf(p netip.Prefix) int {
@@ -164,9 +196,9 @@ func (h HostRoutes) verify(host *NS, l netlink.Link, o Owner, ips []*types100.IP
 	}
 	own := routed(ips)
 	for _, p := range own {
-		ok, err := h.has(host, l, p)
-		if err == nil && !ok {
-			err = different(name, "the route", p, "missing")
+		have, ours, err := h.leads(host, l, p)
+		if err == nil && !ours {
+			err = different(name, "the route to "+p.String(), "dev "+name, have)
 		}
 		errs = append(errs, err)
 	}

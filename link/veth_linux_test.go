@@ -93,26 +93,6 @@ func TestHostRoutes(t *testing.T) {
 	}
 }
 
-func TestHostRoutesCheck(t *testing.T) {
-	for _, damage := range []struct {
-		command string
-		words   []string
-	}{
-		{"ip route del 10.1.0.2", []string{"10.1.0.2/32", "missing"}},
-		{"ip address del 10.1.0.1/32 dev HOST", []string{"10.1.0.1/32", "missing"}},
-		{"ip -6 route del fd00:1::2", []string{"fd00:1::2/128", "missing"}},
-		{"sysctl -w net.ipv6.conf.all.forwarding=0", []string{"forwarding"}},
-	} {
-		t.Run(damage.command, func(t *testing.T) {
-			ns := space(t)
-			p := ptp("10.1.0.2/24 10.1.0.1", "fd00:1::2/64 fd00:1::1")
-			a := add(ns, "a").Run(t.Context(), t, p).OK(t)
-			skeltest.Host(t, "sh", "-c", strings.ReplaceAll(damage.command, "HOST", owner("a").HostName("host")))
-			add(ns, "a").With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).Fails(t, netconf.CodeDifferent, damage.words...)
-		})
-	}
-}
-
 // An address that another attachment has is not taken from it.
 func TestHostRoutesOfAnother(t *testing.T) {
 	for _, answer := range []string{"10.1.0.2/24 10.1.0.1", "fd00:1::2/64 fd00:1::1"} {
