@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds both sides and runs the bench in namespaces of its own. Arguments go to the bench (-blocks, -each).
+set -euo pipefail
+cd "$(dirname "$0")"
+if [ -z "${BENCH_INSIDE:-}" ]; then
+  if [ ! -x /usr/bin/time ]; then
+    echo "installing the Debian package time"
+    apt-get -qq install --no-install-recommends time > /dev/null
+  fi
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  export CGO_ENABLED=0 BENCH_INSIDE=$work
+  go build -trimpath -ldflags '-s -w' -o "$work/reference/" \
+    github.com/containernetworking/plugins/plugins/main/{macvlan,bridge,ptp} \
+    github.com/containernetworking/plugins/plugins/ipam/host-local
+  (cd ../.. && go build -trimpath -ldflags '-s -w' -o "$work/ours/" ./examples/plugins/...)
+  go build -o "$work/bench" .
+  ls -l "$work/reference" "$work/ours" | awk '/plugins|macvlan|bridge|ptp|host-local/ {print $5, $9}'
+  unshare --net --mount --propagation private bash run.sh "$@"
+  exit
+fi
+for dir in /run/netns /run/cnikit /var/lib/cni; do
+  mkdir -p "$dir"
+  mount -t tmpfs tmpfs "$dir"
+done
+mount --make-shared /run/netns
+exec "$BENCH_INSIDE/bench" -reference "$BENCH_INSIDE/reference" -ours "$BENCH_INSIDE/ours" "$@"
