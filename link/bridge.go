@@ -19,7 +19,7 @@ import (
 // back, deleted or collected for one of them. One that was there before is used as it is: it is the
 // administrator's.
 type Bridge struct {
-	Name    string // default: cni0
+	Name    string // at most 15 bytes, as netconf.CheckIfName wants it; default: cni0
 	MTU     int    // bytes, 68 to 65535, of a bridge that is ours; 0: the kernel follows the ports
 	Promisc bool   // take every packet, also what is for others; false leaves the bridge as it is
 }
@@ -37,9 +37,28 @@ func (b Bridge) name() string {
 	return b.Name
 }
 
+// check is an error with code 7 for what the kernel would take for something else.
+func (b Bridge) check() error {
+	if err := checkBridge(b.name()); err != nil {
+		return err
+	}
+	return checkMTU(b.name(), b.MTU)
+}
+
+// checkBridge refuses what is no name: of "br%d" the kernel makes another bridge each time.
+func checkBridge(name string) error {
+	if err := netconf.CheckIfName(name); err != nil {
+		return badLink(name, "not the name of a bridge: %w", err)
+	}
+	return nil
+}
+
 // Create is Ensure, except that a link of the name that is there already is an error that Is
 // netconf.ErrExists.
 func (b Bridge) Create(ctx context.Context, host *NS, o Owner) (netlink.Link, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
 	l, err := find(host, b.name())
 	if err != nil {
 		return nil, err
@@ -52,8 +71,12 @@ func (b Bridge) Create(ctx context.Context, host *NS, o Owner) (netlink.Link, er
 
 // Ensure makes the bridge, or finishes and brings back one that is the network's own, and sets it up. Of
 // the owner only the network counts. Any number of callers may do it at the same time. A link of the name
-// that is no bridge is an error with code 7.
+// that is no bridge is an error with code 7, as is a name that the kernel does not take literally, or an MTU out of
+// range, before any change.
 func (b Bridge) Ensure(ctx context.Context, host *NS, o Owner) (netlink.Link, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
 	l, err := find(host, b.name())
 	if err != nil {
 		return nil, err

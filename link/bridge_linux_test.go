@@ -158,6 +158,36 @@ func TestBridgeEnsure(t *testing.T) {
 	}
 }
 
+// What is no name, and no MTU, is refused before any change: the kernel takes both for something else.
+func TestBridgeRefused(t *testing.T) {
+	ns := space(t)
+	bridge(t)
+	host, _ := spaces(t, ns)
+	same := unchanged(t, ns)
+	for _, test := range []struct {
+		step link.Bridge
+		word string
+	}{
+		{link.Bridge{Name: "%d"}, "not the name"},
+		{link.Bridge{Name: "br7\x00junk"}, "not the name"},
+		{link.Bridge{Name: "br7/"}, "not the name"},
+		{link.Bridge{Name: "cni7", MTU: 67}, "mtu 67"},
+		{link.Bridge{Name: "cni7", MTU: -1}, "mtu -1"},
+		{link.Bridge{Name: "cni7", MTU: 4294968796}, "68 to 65535"},
+	} {
+		for range 2 {
+			add(ns, "a").Run(t.Context(), t, plugin(test.step)).Fails(t, netconf.CodeInvalidNetworkConfig, test.word)
+		}
+		if _, err := test.step.Create(t.Context(), host, owner("a")); netconf.Code(err) != netconf.CodeInvalidNetworkConfig {
+			t.Errorf("Create of %+v: %v", test.step, err)
+		}
+		same("after the refused ADD")
+	}
+	if err := (link.Bridge{Name: "br7\x00junk"}).Verify(t.Context(), host, owner("a")); netconf.Code(err) != netconf.CodeDifferent {
+		t.Errorf("Verify of a name that is cut: %v", err)
+	}
+}
+
 func TestBridgeCheck(t *testing.T) {
 	for damage, words := range map[string][]string{
 		"ip link set cni7 down":                                    {"cni7", "up", "down"},

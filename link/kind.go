@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -35,8 +36,21 @@ func alter(ctx context.Context, op, name string, do func() error) error {
 	return nil
 }
 
-// find looks a link up by its name; nil if there is none.
+// checkMTU is an error with code 7 for an MTU that no such link can have; 0 is the default. The kernel takes the lower
+// 32 bits of a larger one.
+func checkMTU(name string, mtu int) error {
+	if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
+		return badLink(name, "mtu %d is out of range: expected %d to %d", mtu, minMTU, maxMTU)
+	}
+	return nil
+}
+
+// find looks a link up by its name; nil if there is none. No link has a NUL in its name, but the kernel would
+// answer with the one whose name stands before it.
 func find(n *NS, name string) (netlink.Link, error) {
+	if strings.Contains(name, "\x00") {
+		return nil, nil
+	}
 	l, err := whole(func() (netlink.Link, error) { return n.Handle().LinkByName(name) })
 	return found(l, err, name)
 }
@@ -168,6 +182,9 @@ func up(ctx context.Context, n *NS, l netlink.Link) error {
 // asked for, and up.
 func converge(ctx context.Context, n *NS, l netlink.Link, alias string, mtu int, mac netconf.MAC) error {
 	a, h, name := l.Attrs(), n.Handle(), l.Attrs().Name
+	if err := checkMTU(name, mtu); err != nil {
+		return err
+	}
 	steps := []struct {
 		needed bool
 		op     string

@@ -114,6 +114,8 @@ func TestMacvlanRefused(t *testing.T) {
 		words       []string
 	}{
 		{"no parent", "true", link.Macvlan{Parent: link.Parent{Name: "nosuch"}}, 7, []string{"nosuch"}},
+		{"a name that is cut", "true", link.Macvlan{Parent: link.Parent{Name: "p0\x00junk"}}, 7, []string{"no such parent"}},
+		{"mtu that is cut", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 4294968796}, 7, []string{"mtu 4294968796"}},
 		{"no parent in the container", "true", link.Macvlan{Parent: link.Parent{Name: "p0", InContainer: true}}, 7, []string{"p0"}},
 		{"mtu above", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 1501}, 7, []string{"mtu", "1501", "1500", "p0"}},
 		{"mtu negative", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: -1}, 7, []string{"mtu", "-1"}},
@@ -250,6 +252,11 @@ func TestMacvlanEnsure(t *testing.T) {
 	}
 	if _, err := m.Ensure(t.Context(), host, container, owner("b")); netconf.Code(err) != netconf.CodeExists {
 		t.Errorf("Ensure by another owner: %v", err)
+	}
+	cut := m
+	cut.MTU = 4294968796
+	if _, err := cut.Ensure(t.Context(), host, container, owner("a")); netconf.Code(err) != netconf.CodeInvalidNetworkConfig {
+		t.Errorf("Ensure with an MTU that is cut: %v", err)
 	}
 	m.Mode = link.MacvlanVEPA
 	if _, err := m.Ensure(t.Context(), host, container, owner("a")); netconf.Code(err) != netconf.CodeDifferent {

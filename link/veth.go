@@ -55,6 +55,9 @@ func (v Veth) bridge(host *NS) (netlink.Link, error) {
 	if v.Bridge == "" {
 		return nil, nil
 	}
+	if err := checkBridge(v.Bridge); err != nil {
+		return nil, err
+	}
 	l, err := find(host, v.Bridge)
 	switch {
 	case err != nil:
@@ -76,8 +79,8 @@ func (v Veth) mtu(bridge netlink.Link) int {
 
 // birth makes both ends with one message, each in its namespace under its final name.
 func (v Veth) birth(ctx context.Context, host, container *NS, o Owner, mtu int) error {
-	if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
-		return badLink(o.IfName, "mtu %d is out of range: expected %d to %d", mtu, minMTU, maxMTU)
+	if err := checkMTU(o.IfName, mtu); err != nil {
+		return err
 	}
 	name := o.HostName(HostRole)
 	l := &netlink.Veth{LinkAttrs: attrs(o, name, mtu, nil), PeerName: o.IfName, PeerHardwareAddr: net.HardwareAddr(v.MAC)}

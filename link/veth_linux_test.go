@@ -174,12 +174,16 @@ func TestVethAttributes(t *testing.T) {
 
 func TestVethRefused(t *testing.T) {
 	ns := space(t)
+	bridge(t)
 	for _, test := range []struct {
 		step  link.Veth
 		words []string
 	}{
 		{link.Veth{Bridge: "nosuch"}, []string{"nosuch", "bridge"}},
 		{link.Veth{Bridge: "lo"}, []string{"lo", "bridge"}},
+		{link.Veth{Bridge: "br%d"}, []string{"br%d", "not the name of a bridge"}},
+		{link.Veth{Bridge: "br7\x00junk"}, []string{"not the name of a bridge"}},
+		{link.Veth{MTU: 4294968796}, []string{"mtu 4294968796", "68 to 65535"}},
 		{link.Veth{MTU: -1}, []string{"mtu", "-1"}},
 		{link.Veth{MTU: 67}, []string{"mtu 67", "68 to 65535"}},
 		{link.Veth{MTU: 70000}, []string{"mtu 70000", "68 to 65535"}},
