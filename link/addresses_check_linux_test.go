@@ -220,20 +220,24 @@ func TestSecondDefaultRoute(t *testing.T) {
 // TestRouteInTheWay: a route of somebody else's to the same place is named, and stays.
 func TestRouteInTheWay(t *testing.T) {
 	parallelNS(t)
-	for name, first := range map[string]string{
-		"v4":             "ip route add 10.5.0.0/16 dev lo",
-		"v6, no merging": "ip -6 route add fd05::/48 dev lo metric 1024",
+	for first, says := range map[string]string{
+		"ip route add 10.5.0.0/16 dev lo":                        `"lo"`,
+		"ip -6 route add fd05::/48 dev lo metric 1024":           `"lo"`, // no merging
+		"ip route add blackhole 10.5.0.0/16":                     "there is blackhole 10.5.0.0/16 already",
+		"ip route add unreachable default":                       "there is unreachable default already",
+		"ip -6 route add prohibit default metric 1024":           "there is prohibit default ::/0 metric 1024",
+		"ip -6 route add blackhole fd05::/48 dev lo metric 1024": "there is blackhole fd05::/48 metric 1024",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(first, func(t *testing.T) {
 			t.Parallel()
 			container, _ := pair(t)
 			args := strings.Fields(first)
 			container.Run(args[0], args[1:]...)
 			before := layer3(container)
-			c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24"},{"address":"fd00::2/64"}],"routes":[{"dst":"10.5.0.0/16","gw":"10.1.1.1"},{"dst":"fd05::/48","gw":"fd00::1"}]`)
+			c := newCall(t, container, `"ips":[{"address":"10.1.1.2/24"},{"address":"fd00::2/64"}],"routes":[{"dst":"10.5.0.0/16","gw":"10.1.1.1"},{"dst":"fd05::/48","gw":"fd00::1"},{"dst":"0.0.0.0/0","gw":"10.1.1.1"},{"dst":"::/0","gw":"fd00::1"}]`)
 			err := link.Addresses{}.Add(t.Context(), c.Request)
-			if netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !strings.Contains(err.Error(), `"lo"`) {
-				t.Errorf("error %v (code %d): expected code 7 that names lo", err, netconf.Code(err))
+			if netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !strings.Contains(err.Error(), says) {
+				t.Errorf("error %v (code %d): expected code 7 and %q", err, netconf.Code(err), says)
 			}
 			c.del(t, link.Addresses{}) // rollback
 			container.Run("ip", "link", "set", "eth0", "down")

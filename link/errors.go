@@ -84,6 +84,8 @@ func codeOf(err error) uint {
 		return netconf.CodeNotSupported
 	case is(syscall.EINVAL, syscall.ERANGE):
 		return netconf.CodeInvalidNetworkConfig
+	case is(syscall.EACCES, syscall.EPERM, syscall.EROFS):
+		return netconf.CodeIOFailure // no right to it, or /proc/sys is mounted read-only
 	case Gone(err):
 		return netconf.CodeTryAgainLater // it went away while it was worked on
 	}

@@ -135,9 +135,6 @@ func (HostRoutes) leads(host *NS, l netlink.Link, p netip.Prefix) (have string, 
 // routeText is a route in a message, without its destination.
 func routeText(n *NS, r netlink.Route) string {
 	var words []string
-	if r.Type != unicastRoute {
-		words = append(words, fmt.Sprintf("of type %d", r.Type))
-	}
 	if r.Gw != nil {
 		words = append(words, "via "+r.Gw.String())
 	}
@@ -147,7 +144,7 @@ func routeText(n *NS, r netlink.Route) string {
 	if len(r.MultiPath) > 0 {
 		words = append(words, fmt.Sprintf("by %d next hops", len(r.MultiPath)))
 	}
-	return strings.Join(append(words, fmt.Sprintf("scope %d metric %d", r.Scope, r.Priority)), " ")
+	return routeType(r.Type) + strings.Join(append(words, fmt.Sprintf("scope %d metric %d", r.Scope, r.Priority)), " ")
 }
 
 func familyOf(p netip.Prefix) int {

@@ -22,10 +22,10 @@ func TestHostRoutesCheck(t *testing.T) {
 		{"ip route del 10.1.0.2; ip route add 10.1.0.2 via 10.7.0.9 dev HOST onlink", []string{"10.1.0.2/32", "via 10.7.0.9"}},
 		{"ip route del 10.1.0.2; ip route add 10.1.0.2 dev HOST scope global", []string{"10.1.0.2/32", "scope 0"}},
 		{"ip route del 10.1.0.2; ip route add 10.1.0.2 dev HOST metric 7", []string{"10.1.0.2/32", "metric 7"}},
-		{"ip route del 10.1.0.2; ip route add blackhole 10.1.0.2", []string{"10.1.0.2/32", "type 6"}},
+		{"ip route del 10.1.0.2; ip route add blackhole 10.1.0.2", []string{"10.1.0.2/32", "blackhole"}},
 		{"ip route del 10.1.0.2; ip route add 10.1.0.2 nexthop dev HOST nexthop dev p0", []string{"10.1.0.2/32", "2 next hops"}},
 		{"ip -6 route add fd00:1::2 dev p0 metric 7", []string{"fd00:1::2/128", "dev p0", "metric 7"}},
-		{"ip -6 route add blackhole fd00:1::2 metric 7", []string{"fd00:1::2/128", "type 6"}},
+		{"ip -6 route add blackhole fd00:1::2 metric 7", []string{"fd00:1::2/128", "blackhole"}},
 		{"ip -6 route del fd00:1::2", []string{"fd00:1::2/128", "missing"}},
 		{"sysctl -w net.ipv6.conf.all.forwarding=0", []string{"forwarding"}},
 	} {

@@ -68,6 +68,20 @@ func (r Route) String() string {
 	return b.String()
 }
 
+// routeTypes are the types besides unicast that a route of a user's may have (rtnetlink(7)).
+var routeTypes = map[int]string{2: "local", 3: "broadcast", 4: "anycast", 5: "multicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
+
+// routeType is what iproute2 writes before a route, with a space: nothing for an ordinary one.
+func routeType(t int) string {
+	switch word := routeTypes[t]; {
+	case t == unicastRoute:
+		return ""
+	case word != "":
+		return word + " "
+	}
+	return fmt.Sprintf("type %d ", t)
+}
+
 // isDefault tells whether the route goes everywhere.
 func (r Route) isDefault() bool { return r.Dst.Bits() == 0 }
 

@@ -21,8 +21,16 @@ type kernelRoute struct {
 	raw      netlink.Route
 }
 
+// String writes the route as iproute2 does; one to nowhere begins with its type.
+func (k kernelRoute) String() string { return routeType(k.raw.Type) + k.Route.String() }
+
 // routesTo lists the unicast routes of a family, in all tables, out of all links, that keep accepts.
 func routesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, error) {
+	return anyRoutesTo(n, v4, func(k kernelRoute) bool { return k.raw.Type == unicastRoute && keep(k) })
+}
+
+// anyRoutesTo is routesTo for routes of all types: those to nowhere exclude others too.
+func anyRoutesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, error) {
 	family := netlink.FAMILY_V6
 	if v4 {
 		family = netlink.FAMILY_V4
@@ -35,9 +43,6 @@ func routesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, error
 	}
 	var out []kernelRoute
 	for _, raw := range list {
-		if raw.Type != unix.RTN_UNICAST {
-			continue
-		}
 		for _, r := range hops(raw, v4) {
 			if keep(r) {
 				out = append(out, r)
@@ -109,13 +114,13 @@ func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	if !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	there, err := routesTo(n, r.Dst.Addr().Is4(), func(k kernelRoute) bool { return k.same(r) })
+	there, err := anyRoutesTo(n, r.Dst.Addr().Is4(), func(k kernelRoute) bool { return k.same(r) })
 	if err != nil {
 		return err
 	}
 	var other *kernelRoute
 	for i, k := range there {
-		mine := k.link == l.Attrs().Index
+		mine := k.link == l.Attrs().Index && k.raw.Type == unicastRoute
 		switch {
 		case mine && r.difference(k) == "":
 			return nil // also the one that came with an address
@@ -130,8 +135,12 @@ func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	if other == nil {
 		return add()
 	}
+	dev := ""
+	if other.link != 0 {
+		dev = fmt.Sprintf(" dev %q", linkName(n, other.link))
+	}
 	return &Error{Op: "route add", Name: fmt.Sprintf("%s dev %s", r, name), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
-		"there is %s dev %q already", other.Route, linkName(n, other.link))}
+		"there is %s%s already", other, dev)}
 }
 
 // remove deletes the route, by all that tells it from others.
