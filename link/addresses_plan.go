@@ -29,7 +29,8 @@ const (
 //
 // The gateway of a route without one is that of the first address of its family that has one, unless the
 // route is said to be on the link: by its scope, by a gateway of 0.0.0.0 or ::, or because it leads to
-// that gateway alone.
+// that gateway alone, or to the whole subnet of an address, which the kernel routes so by itself. The same
+// route twice, with the same attributes, is no mistake; with others it is one.
 //
 // A gateway outside the subnets of the addresses is reached by onlink where that is what IPAM must have
 // meant: the gateway is that of an address, or link-local, or covered by a route of the result without a
@@ -220,7 +221,7 @@ func (p *planner) route(from *types.Route) {
 		return
 	}
 	p.plan.Routes = slices.DeleteFunc(p.plan.Routes, func(o Route) bool { return o.from == nil && o.same(r) })
-	if !p.lenient && slices.ContainsFunc(p.plan.Routes, r.same) {
+	if !p.lenient && slices.ContainsFunc(p.plan.Routes, func(o Route) bool { return o.same(r) && !o.equal(r) }) {
 		p.fail("route %s: there is another one to the same destination with the same metric", r)
 		return
 	}
@@ -276,9 +277,12 @@ func (p *planner) inRange(r Route) bool {
 	return true
 }
 
-// gatewayFor is the gateway of a route that has none: the zero value if there is none, or if the
-// route leads to it.
+// gatewayFor is the gateway of a route that has none: the zero value if there is none, if the route leads to
+// it, or to the subnet of an address.
 func (p *planner) gatewayFor(dst netip.Prefix) netip.Addr {
+	if !p.toGateway && slices.ContainsFunc(p.ours, func(a addressed) bool { return a.prefix.Masked() == dst }) {
+		return netip.Addr{}
+	}
 	for _, a := range p.ours {
 		if a.gateway.IsValid() && a.gateway.Is4() == dst.Addr().Is4() {
 			if dst == netip.PrefixFrom(a.gateway, a.gateway.BitLen()) {
@@ -293,7 +297,9 @@ func (p *planner) gatewayFor(dst netip.Prefix) netip.Addr {
 // mine tells whether a route goes out of our interface.
 func (p *planner) mine(r Route) bool {
 	near := func(list []addressed) bool {
-		return slices.ContainsFunc(list, func(a addressed) bool { return r.Gateway.IsValid() && a.near(r.Gateway) })
+		return slices.ContainsFunc(list, func(a addressed) bool {
+			return r.Gateway.IsValid() && a.near(r.Gateway) || !r.Gateway.IsValid() && a.prefix.Masked() == r.Dst
+		})
 	}
 	others := slices.ContainsFunc(p.others, func(a addressed) bool { return a.prefix.Addr().Is4() == r.Dst.Addr().Is4() })
 	switch {

@@ -107,6 +107,14 @@ func (r Route) same(o Route) bool {
 	return r.Dst == o.Dst && r.table() == o.table() && r.metric() == o.metric()
 }
 
+// equal tells whether two routes are the same in all that the kernel is told. Both stay in a plan, for each writes
+// its own entry of the result; to make the second changes nothing.
+func (r Route) equal(o Route) bool {
+	r.from, o.from = nil, nil
+	r.Metric, o.Metric = r.metric(), o.metric()
+	return r == o
+}
+
 // report writes into the result what was decided about the route, so that what is reported is what the
 // kernel has. A route that IPAM gave without a gateway stays so, as long as all addresses of the result are
 // ours: its reader knows, as we did, that it goes by the gateway of an address (SPEC, section 5
