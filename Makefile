@@ -28,7 +28,7 @@ demo: packages ## two containers attached by macvlan and by bridge, seen; needs 
 test: ## what the gate runs: everything; needs root
 	@.ci/run
 
-bench: packages ## both sides in turn, ours and the reference plugins, as whole processes; needs root; 10 min
+bench: packages ## both sides in turn, ours and the reference plugins, as whole processes; needs root; 3 min
 	@bash internal/bench/run.sh
 	go test -run '^$$' -bench . -benchmem ./netconf
 

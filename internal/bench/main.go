@@ -12,6 +12,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,24 +168,61 @@ func call(memory bool, program, verb, ipam, config string) (f figure, stdout str
 	if memory {
 		cmd = exec.Command("/usr/bin/time", "-f", "%M", program)
 	}
-	var log strings.Builder
-	cmd.Env = []string{"CNI_COMMAND=" + verb, "CNI_CONTAINERID=bench", "CNI_NETNS=/run/netns/bench", "CNI_IFNAME=eth0", "CNI_PATH=" + ipam, "PATH=" + os.Getenv("PATH")}
-	cmd.Stdin, cmd.Stderr = strings.NewReader(config), &log
-	begin := time.Now()
-	out, err := cmd.Output()
-	f.wall = time.Since(begin)
+	// Files, not pipes: those cost the bench a goroutine each, and its own work would be in the figures.
+	in, out, log, err := files(config)
 	if err != nil {
-		return f, "", fmt.Errorf("%w: %s%s", err, out, &log)
+		return f, "", err
+	}
+	defer in.Close()
+	defer out.Close()
+	defer log.Close()
+	cmd.Env = []string{"CNI_COMMAND=" + verb, "CNI_CONTAINERID=bench", "CNI_NETNS=/run/netns/bench", "CNI_IFNAME=eth0", "CNI_PATH=" + ipam, "PATH=" + os.Getenv("PATH")}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, log
+	begin := time.Now()
+	err = cmd.Run()
+	f.wall = time.Since(begin)
+	answer, said := content(out), content(log)
+	if err != nil {
+		return f, "", fmt.Errorf("%w: %s%s", err, answer, said)
 	}
 	f.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if memory {
-		lines := strings.Fields(log.String())
+		lines := strings.Fields(said)
 		if len(lines) == 0 {
 			return f, "", fmt.Errorf("GNU time says nothing")
 		}
 		f.memory, err = strconv.ParseInt(lines[len(lines)-1], 10, 64)
 	}
-	return f, string(out), err
+	return f, answer, err
+}
+
+// files makes the streams of a call, as files without a name in the tmpfs of this run.
+func files(config string) (in, out, log *os.File, err error) {
+	var made [3]*os.File
+	for i := range made {
+		if made[i], err = os.CreateTemp("/run/cnikit", "bench-*"); err != nil {
+			return nil, nil, nil, err
+		}
+		if err = os.Remove(made[i].Name()); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if _, err = made[0].WriteString(config); err == nil {
+		_, err = made[0].Seek(0, io.SeekStart)
+	}
+	return made[0], made[1], made[2], err
+}
+
+// content is all that was written to a file; what cannot be read is said instead.
+func content(f *os.File) string {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err.Error()
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
 }
 
 // sample is all figures of one verb on one side.
