@@ -25,15 +25,10 @@ func Main[C any](p Plugin[C]) {
 func (c *core) main() int {
 	stdout := setAside()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
-	go func() {
-		for s := range signals {
-			if s != syscall.SIGPIPE {
-				cancel(netconf.Errorf(netconf.CodeTryAgainLater, "interrupted by signal: %v", s))
-			}
-		}
-	}()
+	defer cancel(nil)
+	if os.Getenv("CNI_COMMAND") != string(netconf.Version) { // which has nothing to undo, and would take a sixth longer
+		endOnSignal(cancel)
+	}
 	if os.Getenv("CNI_COMMAND") == "" && c.broken == nil {
 		c.help(os.Stderr)
 		if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -41,6 +36,19 @@ func (c *core) main() int {
 		}
 	}
 	return c.run(ctx, IO{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr})
+}
+
+// endOnSignal ends the call when a signal says so.
+func endOnSignal(end context.CancelCauseFunc) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	go func() {
+		for s := range signals {
+			if s != syscall.SIGPIPE {
+				end(netconf.Errorf(netconf.CodeTryAgainLater, "interrupted by signal: %v", s))
+			}
+		}
+	}()
 }
 
 // unwritable is a stdout that was closed when the process began.
