@@ -42,6 +42,7 @@ type Error struct {
 	Err     error           // what is wrong; a *types.Error where the plugin said it
 }
 
+// Error names the plugin, the verb, the network and what is wrong.
 func (e *Error) Error() string {
 	network := ""
 	if e.Network != "" {

@@ -67,7 +67,8 @@ func (s *stream) finish(patience time.Duration) {
 	}
 }
 
-// close gives the descriptors back. A second close of the writing end is an error without a meaning.
+// close gives the descriptors back. Errors have no meaning: the reading end was only read, and the writing
+// end may be closed already.
 func (s *stream) close() {
 	_ = s.w.Close()
 	select {

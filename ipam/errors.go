@@ -21,6 +21,7 @@ type Error struct {
 	Err     error           // what is wrong
 }
 
+// Error names the plugin, the verb, the network and what is wrong.
 func (e *Error) Error() string {
 	network := ""
 	if e.Network != "" {

@@ -26,6 +26,7 @@ type Error struct {
 	Err  error  // never nil
 }
 
+// Error names what was done, to which thing, and what went wrong.
 func (e *Error) Error() string {
 	if e.Name == "" {
 		return fmt.Sprintf("%s: %v", e.Op, e.Err)

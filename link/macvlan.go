@@ -46,6 +46,7 @@ var macvlanModes = []struct {
 	{MacvlanPassthru, netlink.MACVLAN_MODE_PASSTHRU},
 }
 
+// String is the name of the mode as in a configuration.
 func (m MacvlanMode) String() string {
 	if m == MacvlanBridge {
 		return "bridge"

@@ -49,6 +49,7 @@ type Error struct {
 	Err          error  // what is wrong; never nil
 }
 
+// Error names what was read, the place in it, and what is wrong.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {

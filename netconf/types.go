@@ -32,6 +32,7 @@ func (m *MAC) UnmarshalText(text []byte) error {
 // MarshalText writes the address with ':' between the bytes.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
+// String writes the address with ':' between the bytes; none is "".
 func (m MAC) String() string { return net.HardwareAddr(m).String() }
 
 // Unserved is a key that the plugin knows and does not serve: what a plugin cannot do it says before any

@@ -23,6 +23,7 @@ const (
 	Cancel             // the call is cancelled, as by a signal or a time-out, and the operation fails with it
 )
 
+// String is the name of the harm.
 func (h Harm) String() string { return [...]string{"Fail", "Panic", "Cancel"}[h] }
 
 // counter harms the n-th operation of a call and remembers what it was.
