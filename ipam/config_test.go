@@ -29,6 +29,7 @@ func TestSection(t *testing.T) {
 		{"keys without a type", "1.1.0", `,"ipam":{"subnet":"10.0.0.0/24"}`, false, 7, "ipam.type"},
 		{"keys and an empty type", "1.1.0", `,"ipam":{"subnet":"10.0.0.0/24","type":""}`, false, 7, "ipam.type"},
 		{"a path", "1.1.0", `,"ipam":{"type":"../fake"}`, false, 7, "ipam.type"},
+		{"the plugin itself", "1.1.0", `,"ipam":{"type":"main"}`, false, 7, "ipam.type"},
 		{"dots", "1.1.0", `,"ipam":{"type":".."}`, false, 7, "ipam.type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -145,7 +145,12 @@ func TestStepThatHangsKeepsNoOtherFromItsWork(t *testing.T) {
 		t.Run(string(command), func(t *testing.T) {
 			t.Parallel()
 			j := &journal{}
-			alive := func(ctx context.Context, _ *netconf.Request) error { return netconf.Before(ctx, "link del") }
+			alive := func(ctx context.Context, _ *netconf.Request) error {
+				if end, ok := ctx.Deadline(); command == netconf.Add && (!ok || time.Until(end) < 2*time.Second) {
+					return fmt.Errorf("of a budget of 10 s only %v are left", time.Until(end))
+				}
+				return netconf.Before(ctx, "link del")
+			}
 			p := plugin(t, &step{name: "link", j: j, del: alive},
 				&step{name: "ipam", j: j, del: func(context.Context, *netconf.Request) error { select {} }},
 				&step{name: "last", j: j, del: alive, add: func(context.Context, *netconf.Request) error { return errors.New("broken") }})
@@ -223,3 +228,32 @@ func TestDelGoesOnAndJoinsItsErrors(t *testing.T) {
 	call(netconf.Del).Run(t.Context(), t, p).Fails(t, 999, "a: busy", "b: panic: oops", "c: busy")
 	j.want(t, "DEL c", "DEL b", "DEL a")
 }
+
+// A log that nobody reads does not hold the call up.
+func TestStderrThatNobodyReadsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	p := plugin(t, &step{name: "a", j: j})
+	never := make(chan struct{})
+	defer close(never)
+	var stdout strings.Builder
+	done := make(chan int, 1)
+	go func() {
+		done <- p.Run(t.Context(), skel.IO{Env: []string{"CNI_COMMAND=DEL", "CNI_CONTAINERID=c1", "CNI_IFNAME=eth0"},
+			Stdin: strings.NewReader(`{"cniVersion":"1.1.0","name":"net","typo":1,"another":2}`), Stdout: &stdout, Stderr: blocked(never)})
+	}()
+	select {
+	case exit := <-done:
+		if exit != 0 {
+			t.Errorf("exit status %d: %s", exit, &stdout)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the call waits for its log")
+	}
+	j.want(t, "DEL a")
+}
+
+// blocked is a stream that takes nothing.
+type blocked chan struct{}
+
+func (b blocked) Write([]byte) (int, error) { <-b; return 0, errors.New("closed") }
