@@ -70,7 +70,7 @@ func (s *stream) finish(patience time.Duration) {
 // close gives the descriptors back. Errors have no meaning: the reading end was only read, and the writing
 // end may be closed already.
 func (s *stream) close() {
-	_ = s.w.Close()
+	_ = s.w.Close() // see above, here and below
 	select {
 	case <-s.done:
 		_ = s.r.Close()

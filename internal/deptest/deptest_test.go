@@ -76,7 +76,7 @@ func TestIsForbidden(t *testing.T) {
 func TestLinked(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip(err)
+		t.Skip("needs the go command on the PATH: ", err)
 	}
 	got := linked(t, ".", "deptest", nil)
 	if !slices.ContainsFunc(got, func(p string) bool {
