@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -23,16 +25,24 @@ const (
 // Reference builds packages of internal/tools and returns the folder that holds the programs: a CNI_PATH.
 func Reference(t testing.TB, packages ...string) string {
 	t.Helper()
-	return build(t, filepath.Join(root(), "internal", "tools"), packages...)
+	return Tools(t, "internal/tools", nil, packages...)
+}
+
+// Tools builds packages of a module that pins programs for tests and returns the folder that holds them.
+// The module is named by its path from the root of the checkout; flags go to go build after our own, so that
+// a -ldflags among them counts.
+func Tools(t testing.TB, module string, flags []string, packages ...string) string {
+	t.Helper()
+	return build(t, filepath.FromSlash(module), flags, packages...)
 }
 
 // Plugin builds the example plugin of the given name (examples/plugins/NAME) and returns its path.
 func Plugin(t testing.TB, name string) string {
 	t.Helper()
-	return filepath.Join(build(t, root(), "./examples/plugins/"+name), name)
+	return filepath.Join(build(t, "", nil, "./examples/plugins/"+name), name)
 }
 
-func build(t testing.TB, module string, packages ...string) string {
+func build(t testing.TB, module string, flags []string, packages ...string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -40,7 +50,7 @@ func build(t testing.TB, module string, packages ...string) string {
 	}
 	sum := fnv.New32a()
 	sum.Write([]byte(root()))
-	dir := filepath.Join(cache, "cnikit", fmt.Sprintf("%08x", sum.Sum32()), filepath.Base(module))
+	dir := filepath.Join(cache, "cnikit", fmt.Sprintf("%08x", sum.Sum32()), strings.ReplaceAll(module, string(filepath.Separator), "_")+"_bin")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +63,8 @@ func build(t testing.TB, module string, packages ...string) string {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", append([]string{"build", "-C", module, "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}, packages...)...)
+	args := slices.Concat([]string{"build", "-C", filepath.Join(root(), module), "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}, flags, packages)
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %v: %v\n%s", packages, err, out)
