@@ -24,6 +24,7 @@ type Network struct {
 	PrevResult       json.RawMessage            `json:"prevResult"`                // as received; Request.Prev is it decoded
 	ValidAttachments []types.GCAttachment       `json:"cni.dev/valid-attachments"` // GC: what lives. nil: absent or null; empty: nothing lives
 	Attachments      []types.GCAttachment       `json:"cni.dev/attachments"`       // the same under its name in SPEC 1.1.0 as of 2024; ParseNetwork merges it
+	Log              json.RawMessage            `json:"log"`                       // not of the specification: what skel logs, and where. Here, so that it is no unknown key
 
 	bytes json.RawMessage
 }
