@@ -1,0 +1,40 @@
+package netconf_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// A result that came from a plugin goes on to the next, in that one's version, with what nobody here knows.
+func TestSetPrev(t *testing.T) {
+	t.Parallel()
+	raw := []byte(`{"cniVersion":"1.1.0","vendor":9007199254740993,"interfaces":[{"name":"eth0","sandbox":"/n","mtu":1400,"vlan":7}],"ips":[{"address":"10.0.0.3/24","interface":0}]}`)
+	req := &netconf.Request{Network: netconf.Network{CNIVersion: "0.4.0"}}
+	if err := req.SetPrev(raw); err != nil || req.Prev == nil || req.Prev.Interfaces[0].Mtu != 1400 {
+		t.Fatalf("%v, %v", req.Prev, err)
+	}
+	clear(raw)
+	var out bytes.Buffer
+	if err := req.EncodeResult(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"cniVersion":"0.4.0"`, `"vendor":9007199254740993`, `"vlan":7`, `"version":"4"`} {
+		if squeezed := strings.Join(strings.Fields(out.String()), ""); !strings.Contains(squeezed, want) {
+			t.Errorf("%s: expected %s in it", squeezed, want)
+		}
+	}
+	before := req.Prev
+	if err := req.SetPrev([]byte(`{"ips":[{"address":"x"}]}`)); netconf.Code(err) != netconf.CodeDecodingFailure || req.Prev != before {
+		t.Errorf("%v: expected code 6 and the same prevResult", err)
+	}
+	if err := req.SetPrev(nil); err != nil || req.Prev != nil {
+		t.Errorf("%v, %v: expected none", req.Prev, err)
+	}
+	out.Reset()
+	if err := req.EncodeResult(&out); err != nil || strings.Contains(out.String(), "vendor") {
+		t.Errorf("%s, %v: expected nothing of the old one", out.String(), err)
+	}
+}
