@@ -75,6 +75,8 @@ type core struct {
 	decode func(req *netconf.Request) (describe func() Steps, err error)
 	// announced describes it for a call without a configuration.
 	announced func(req *netconf.Request) Steps
+	// defaults is a fresh C, for the help.
+	defaults func() reflect.Value
 }
 
 func (p Plugin[C]) core() *core {
@@ -98,13 +100,15 @@ func (p Plugin[C]) core() *core {
 		}
 		return func() Steps { return p.Steps(req, conf) }, err
 	}
-	c.announced = func(req *netconf.Request) Steps {
+	fresh := func() *C {
 		conf := new(C)
 		if p.Defaults != nil {
 			*conf = p.Defaults()
 		}
-		return p.Steps(req, conf)
+		return conf
 	}
+	c.announced = func(req *netconf.Request) Steps { return p.Steps(req, fresh()) }
+	c.defaults = func() reflect.Value { return reflect.ValueOf(fresh()).Elem() }
 	return c
 }
 

@@ -260,9 +260,10 @@ func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
 }
 
 // documentVersion is the version of the caller's configuration, or the newest where there is none that
-// can be read.
+// can be read: no JSON, or a list on its own.
 func documentVersion(req *netconf.Request) string {
-	if req.Network.CNIVersion == "" || !json.Valid(req.Config) {
+	object := bytes.HasPrefix(bytes.TrimSpace(req.Config), []byte("{"))
+	if req.Network.CNIVersion == "" || !object || !json.Valid(req.Config) {
 		return types100.ImplementedSpecVersion
 	}
 	return req.Network.CNIVersion
