@@ -6,6 +6,7 @@ tool (
 	github.com/containerd/containerd/v2/cmd/containerd
 	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	github.com/containerd/containerd/v2/cmd/ctr
+	github.com/containernetworking/plugins/plugins/main/loopback
 	sigs.k8s.io/cri-tools/cmd/crictl
 )
 
