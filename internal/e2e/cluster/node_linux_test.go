@@ -1,0 +1,285 @@
+package cluster_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/e2e/cluster"
+	"github.com/cnikit/cnikit/internal/e2e/node"
+	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+// binDirs are our plugin of the given name and the reference host-local.
+func binDirs(t *testing.T, plugin string) []string {
+	t.Helper()
+	return []string{filepath.Dir(testbin.Plugin(t, plugin)), testbin.Reference(t, testbin.HostLocal)}
+}
+
+// bridge is a network on our bridge plugin, by which pods reach the node and what it leads to.
+func bridge(subnet string) string {
+	return conflist("bridge", `"bridge":"pods0","isGateway":true`, fmt.Sprintf(`{"subnet":%q}`, subnet), `,"routes":[{"dst":"0.0.0.0/0"}]`)
+}
+
+func conflist(plugin, keys, pool, more string) string {
+	return fmt.Sprintf(`{"cniVersion":"1.1.0","name":"pods","plugins":[{"type":%q,%s,"ipam":{"type":"host-local","ranges":[[%s]]%s}}]}`,
+		plugin, keys, pool, more)
+}
+
+// listen is a pod that answers TCP connections with a line: the address asked, and that of who asks.
+var listen = cluster.PodSpec{Args: []string{"-listen", ":8080"}}
+
+func port(ip netip.Addr) string { return netip.AddrPortFrom(ip, 8080).String() }
+
+// ask connects from the node to a pod, and returns its answer.
+func ask(t *testing.T, n *cluster.Node, p *cluster.Pod) string {
+	t.Helper()
+	program := filepath.Join(testbin.Tools(t, "internal/e2e", nil, "./image/pause"), "pause")
+	out, err := n.Try(program, "-dial", port(p.IPs[0]))
+	if err != nil {
+		t.Fatalf("from %s to %s: %v", n.Name, p.Name, err)
+	}
+	return out
+}
+
+// The life of pods on our bridge plugin: addresses of its pool, packets, and nothing left at the end.
+func TestPods(t *testing.T) {
+	t.Parallel()
+	api := cluster.StartAPI(t, cluster.APIOptions{})
+	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
+	n.WaitReady(t, false, "cni plugin not initialized") // there is no configuration yet
+	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
+	n.WaitReady(t, true, "")
+
+	a, b := n.RunPod(t, listen), n.RunPod(t, listen)
+	for _, p := range []*cluster.Pod{a, b} {
+		if len(p.IPs) != 1 || !netip.MustParsePrefix("10.88.7.0/24").Contains(p.IPs[0]) {
+			t.Fatalf("pod %s has the addresses %v", p.Name, p.IPs)
+		}
+		if got := ask(t, n, p); !strings.HasPrefix(got, port(p.IPs[0])+" 10.88.7.1:") {
+			t.Errorf("pod %s answers the node %q", p.Name, got)
+		}
+	}
+	a.Run(t, "ping", "-n", "-c", "1", "-W", "2", b.IPs[0].String())
+	if got := api.Kubectl(t, "exec", b.Name, "--", "/pause", "-dial", port(a.IPs[0])); !strings.HasPrefix(got, port(a.IPs[0])+" "+b.IPs[0].String()+":") {
+		t.Errorf("pod to pod: %q", got)
+	}
+	if leases := files(t, n, "/var/lib/cni/networks/pods"); len(leases) != 2 {
+		t.Errorf("leases of two pods: %q", leases)
+	}
+	if ports := links(t, n, "master", "pods0"); len(ports) != 2 {
+		t.Errorf("ports of two pods: %q", ports)
+	}
+
+	a.Delete(t)
+	b.Delete(t)
+	if leases := files(t, n, "/var/lib/cni/networks/pods"); len(leases) != 0 {
+		t.Errorf("leases after the end: %q", leases)
+	}
+	if ports := links(t, n, "type", "veth"); len(ports) != 1 || !strings.Contains(ports[0], "eth0") {
+		t.Errorf("links after the end: %q", ports)
+	}
+}
+
+// files are the leases, or other files named by an address, in a folder of the node.
+func files(t *testing.T, n *cluster.Node, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(n.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if _, err := netip.ParseAddr(e.Name()); err == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// links are the node's links of a kind, as ip says it.
+func links(t *testing.T, n *cluster.Node, of ...string) []string {
+	t.Helper()
+	return strings.FieldsFunc(n.Run("ip", append([]string{"-o", "link", "show"}, of...)...), func(r rune) bool { return r == '\n' })
+}
+
+// The node is ready when the plugin's STATUS says so: it has no parent at first.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	api := cluster.StartAPI(t, cluster.APIOptions{})
+	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "macvlan")})
+	n.Runtime.Conf("10-pods.conflist", conflist("macvlan", `"master":"uplink"`, `{"subnet":"10.88.8.0/24"}`, ""))
+	t.Log(n.WaitReady(t, false, "uplink"))
+	n.Run("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "beyond")
+	n.Run("ip", "link", "set", "uplink", "up")
+	n.WaitReady(t, true, "")
+	p := n.RunPod(t, listen)
+	n.Run("ip", "link", "delete", "uplink") // the pod's link goes with it
+	n.WaitReady(t, false, "uplink")
+	p.Delete(t)
+	if leases := files(t, n, "/var/lib/cni/networks/pods"); len(leases) != 0 {
+		t.Errorf("leases after a DEL without a parent: %q", leases)
+	}
+}
+
+// Two nodes of one cluster: pods with links of their own on the nodes' network reach one another.
+func TestTwoNodes(t *testing.T) {
+	t.Parallel()
+	api := cluster.StartAPI(t, cluster.APIOptions{})
+	var pods []*cluster.Pod
+	var nodes []*cluster.Node
+	for i, half := range []string{`"rangeEnd":"10.88.9.99"`, `"rangeStart":"10.88.9.100"`} {
+		n := cluster.StartNode(t, api, cluster.NodeOptions{
+			Name: fmt.Sprint("worker", i), BinDirs: binDirs(t, "macvlan"),
+			Setup: func(machine *node.Node) { machine.Run("mkdir", "-p", "/var/lib/setup") },
+		})
+		n.Runtime.Conf("10-pods.conflist", conflist("macvlan", `"master":"eth0"`, `{"subnet":"10.88.9.0/24",`+half+`}`, ""))
+		n.WaitReady(t, true, "")
+		n.Run("ls", "/var/lib/setup")
+		nodes, pods = append(nodes, n), append(pods, n.RunPod(t, listen))
+	}
+	pods[0].Run(t, "ping", "-n", "-c", "1", "-W", "2", pods[1].IPs[0].String())
+	if got := api.Kubectl(t, "exec", pods[1].Name, "--", "/pause", "-dial", port(pods[0].IPs[0])); !strings.HasPrefix(got, port(pods[0].IPs[0])+" "+pods[1].IPs[0].String()+":") {
+		t.Errorf("pod to pod: %q", got)
+	}
+	nodes[0].Run("ping", "-n", "-c", "1", "-W", "2", nodes[1].IP)
+	for i, n := range nodes {
+		if got := api.Kubectl(t, "get", "pod", pods[i].Name, "-o", "jsonpath={.spec.nodeName} {.status.hostIP}"); got != n.Name+" "+n.IP {
+			t.Errorf("%s is on %q, want %s", pods[i].Name, got, n.Name)
+		}
+	}
+	// One ends, the other does not notice.
+	nodes[0].Stop()
+	pods[1].Delete(t)
+}
+
+// Kubelet is killed and comes again: pods live on, and are still its.
+func TestKubeletRestart(t *testing.T) {
+	t.Parallel()
+	api := cluster.StartAPI(t, cluster.APIOptions{})
+	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge"), Kubelet: cluster.Object{"maxPods": 7}, Args: []string{"--node-labels=zone=a"}})
+	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
+	n.WaitReady(t, true, "")
+	if got := api.Kubectl(t, "get", "node", n.Name, "-o", "jsonpath={.status.capacity.pods} {.metadata.labels.zone}"); got != "7 a" {
+		t.Errorf("pods that the node takes, and its label: %q", got)
+	}
+	p := n.RunPod(t, listen)
+	for _, end := range []func(){n.KillKubelet, n.StopKubelet} {
+		end()
+		ask(t, n, p)
+		n.StartKubelet(t)
+		c, err := net.Dial("unix", n.PodResources())
+		if err != nil {
+			t.Fatalf("the socket for pod resources: %v", err)
+		}
+		c.Close()
+	}
+	n.RunPod(t, cluster.PodSpec{}).Delete(t)
+	p.Delete(t)
+}
+
+// A pod's account has the rights it was given, by the means that every client in a pod uses: address and port
+// in the environment, token and authority in files. It runs in the pods' network and in the node's.
+func TestAccountInPod(t *testing.T) {
+	t.Parallel()
+	api := cluster.StartAPI(t, cluster.APIOptions{})
+	api.Namespace(t, "tools")
+	api.Account(t, "tools", "reader", cluster.Rule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}})
+	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
+	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
+	n.WaitReady(t, true, "")
+	for _, hostNetwork := range []bool{false, true} {
+		name := fmt.Sprintf("reader-%v", hostNetwork)
+		api.Apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: tools}
+spec:
+  nodeName: %s
+  serviceAccountName: reader
+  hostNetwork: %v
+  tolerations: [{operator: Exists}]
+  volumes: [{name: kubectl, hostPath: {path: %s, type: File}}]
+  containers:
+  - name: main
+    image: local.test/pause:1
+    imagePullPolicy: Never
+    volumeMounts: [{name: kubectl, mountPath: /kubectl, readOnly: true}]
+`, name, n.Name, hostNetwork, api.KubectlPath))
+		p := n.WaitPod(t, "tools", name)
+		inside := func(args ...string) string {
+			return api.Kubectl(t, append([]string{"exec", "-n", "tools", name, "--", "/kubectl", "--cache-dir=/tmp/cache"}, args...)...)
+		}
+		if got := inside("get", "nodes", "-o", "name"); got != "node/"+n.Name+"\n" {
+			t.Errorf("%s sees the nodes %q", name, got)
+		}
+		if got := inside("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); got != "system:serviceaccount:tools:reader" {
+			t.Errorf("%s is %q", name, got)
+		}
+		if onHost := p.Netns == "" || p.IPs[0].String() == n.IP; onHost != hostNetwork {
+			t.Errorf("%s has the addresses %v and the namespace %q", name, p.IPs, p.Netns)
+		}
+		p.Delete(t)
+	}
+}
+
+// After a cluster's end nothing of it is there: links, processes, cgroups, files.
+func TestNothingLeft(t *testing.T) {
+	before := skeltest.HostSnapshot(t)
+	var dirs []string
+	t.Run("cluster", func(t *testing.T) {
+		api := cluster.StartAPI(t, cluster.APIOptions{})
+		n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
+		n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
+		n.WaitReady(t, true, "")
+		n.RunPod(t, listen) // and not deleted
+		dirs = append(dirs, n.Dir, filepath.Dir(api.CA), n.CGroup)
+	})
+	if diff := before.Diff(skeltest.HostSnapshot(t)); diff != "" {
+		t.Errorf("links and addresses:\n%s", diff)
+	}
+	for _, what := range remains(t, dirs) {
+		t.Error(what)
+	}
+}
+
+// remains are the files and cgroups of a cluster, given by its folders and its node's cgroup, and the processes
+// that name one of them.
+func remains(t *testing.T, names []string) (found []string) {
+	t.Helper()
+	for _, name := range names {
+		paths, err := filepath.Glob("/sys/fs/cgroup/*/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.IsAbs(name) {
+			paths = []string{name}
+		}
+		for _, path := range paths {
+			if _, err := os.Stat(path); err == nil {
+				found = append(found, path)
+			}
+		}
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		line, err := os.ReadFile(path)
+		if err != nil {
+			continue // has ended meanwhile
+		}
+		for _, name := range names {
+			if strings.Contains(string(line), name) {
+				found = append(found, path+": "+strings.ReplaceAll(string(line), "\x00", " "))
+			}
+		}
+	}
+	return found
+}
