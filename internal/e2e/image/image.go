@@ -24,11 +24,16 @@ const Name = "local.test/pause:1"
 // Entrypoint is the program's path in the image.
 const Entrypoint = "/pause"
 
+// Program builds the program of the containers and returns its path: to be run outside of them, to dial.
+func Program(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(testbin.Tools(t, "internal/e2e", nil, "./image/pause"), "pause")
+}
+
 // Archive builds the program and writes the archive, into a folder of the test's; it returns its path.
 func Archive(t testing.TB) string {
 	t.Helper()
-	program := filepath.Join(testbin.Tools(t, "internal/e2e", nil, "./image/pause"), "pause")
-	content, err := os.ReadFile(program)
+	content, err := os.ReadFile(Program(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -84,16 +83,8 @@ func (n *Node) start() error {
 	if err := n.keeper.Start(); err != nil {
 		return err
 	}
-	lines := bufio.NewScanner(out)
-	for _, want := range []string{"PID", "ready"} {
-		if !lines.Scan() {
-			return errors.Join(fmt.Errorf("the keeper does not print %s", want), lines.Err(), n.alive.Close(), n.keeper.Wait())
-		}
-		if want == "PID" {
-			if n.PID, err = strconv.Atoi(lines.Text()); err != nil {
-				return err
-			}
-		}
+	if _, err = fmt.Fscanln(out, &n.PID); err != nil {
+		return errors.Join(fmt.Errorf("what the keeper prints: %w", err), n.alive.Close(), n.keeper.Wait())
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func first(name string) error {
 	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
 		return fmt.Errorf("ip link set lo up: %w: %s", err, out)
 	}
-	fmt.Println("ready")
+	fmt.Print("ready")
 	if err := os.Stdout.Close(); err != nil {
 		return err
 	}

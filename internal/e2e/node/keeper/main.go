@@ -3,8 +3,8 @@
 //
 //	keeper CGROUP NAME
 //
-// makes the node: its first process, in namespaces and cgroups of its own. It prints that process's id, and
-// "ready" when it is. When stdin ends, which it does also when the test process dies of whatever, everything
+// makes the node: its first process, in namespaces and cgroups of its own. It prints that process's id when
+// the node is ready. When stdin ends, which it does also when the test process dies of whatever, everything
 // in the node is killed and the cgroups are removed.
 //
 //	keeper -init NAME
@@ -66,17 +66,27 @@ func keep(cgroup, name string) error {
 
 // node starts the first process and stays until stdin ends; then nothing of the node runs any more.
 func node(hierarchies []hierarchy, name string) error {
-	cmd := exec.Command("/proc/self/exe", "-init", name)
-	cmd.Args[0] = os.Args[0]
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, "-init", name)
+	cmd.Stderr = os.Stderr
+	ready, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // Pdeathsig follows the thread that forks
-	err := cmd.Start()
+	err = cmd.Start()
 	for _, h := range hierarchies { // this process may not be in what it is to remove
 		err = errors.Join(err, h.enter("."))
 	}
 	if err != nil {
 		return err
+	}
+	if said, err := io.ReadAll(ready); err != nil || string(said) != "ready" {
+		return errors.Join(fmt.Errorf("the node's first process says %q", said), err, cmd.Process.Kill(), cmd.Wait())
 	}
 	fmt.Println(cmd.Process.Pid)
 	ended := make(chan error, 1)
