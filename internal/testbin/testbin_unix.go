@@ -7,7 +7,9 @@ import (
 	"hash/fnv"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -42,6 +44,9 @@ func Plugin(t testing.TB, name string) string {
 	return filepath.Join(build(t, "", nil, "./examples/plugins/"+name), name)
 }
 
+// prebuilt is the environment variable that says, whatever its value, that the programs were built before.
+const prebuilt = "CNIKIT_TEST_PREBUILT"
+
 func build(t testing.TB, module string, flags []string, packages ...string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -51,6 +56,14 @@ func build(t testing.TB, module string, flags []string, packages ...string) stri
 	sum := fnv.New32a()
 	sum.Write([]byte(root()))
 	dir := filepath.Join(cache, "cnikit", fmt.Sprintf("%08x", sum.Sum32()), strings.ReplaceAll(module, string(filepath.Separator), "_")+"_bin")
+	if _, ok := os.LookupEnv(prebuilt); ok {
+		for _, p := range packages {
+			if _, err := os.Stat(filepath.Join(dir, program(p))); err != nil {
+				t.Fatalf("%s is set, and %s was not built before, as TestBuild of internal/testbin does: %v", prebuilt, p, err)
+			}
+		}
+		return dir
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +84,12 @@ func build(t testing.TB, module string, flags []string, packages ...string) stri
 	}
 	return dir
 }
+
+// version is the end of the path of a module from its second major version on: it names no program.
+var version = regexp.MustCompile(`/v[0-9]+$`)
+
+// program is the name that go build gives to the program of a package.
+func program(pkg string) string { return path.Base(version.ReplaceAllString(pkg, "")) }
 
 // root is the root of the module, from where this file stands.
 func root() string {
