@@ -3,6 +3,7 @@ package netconf
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,30 +16,41 @@ type Args map[string]string
 
 // ParseArgs reads CNI_ARGS. Empty pairs (a trailing or a doubled ';') are passed over; of a key given
 // twice the last counts, as everywhere in the field. A pair without '=' or without a key, and an
-// IgnoreUnknown that is not a boolean, are errors with code 4 that name the pair.
+// IgnoreUnknown that is not a boolean, are errors with code 4 that name the pair by its place and the key
+// before it: its text may be the end of a token that holds a ';'.
 func ParseArgs(s string) (Args, error) {
 	args := Args{}
 	var errs []error
 	bad := func(format string, a ...any) {
 		errs = append(errs, &Error{Op: "environment", Path: "CNI_ARGS", Code: CodeInvalidEnvironment, Err: fmt.Errorf(format, a...)})
 	}
-	for _, pair := range strings.Split(s, ";") {
+	before := ""
+	for i, pair := range strings.Split(s, ";") {
 		if pair == "" {
 			continue
 		}
 		key, value, found := strings.Cut(pair, "=")
 		switch {
 		case !found:
-			bad("pair %q has no '=': expected KEY=VALUE;KEY=VALUE", pair)
+			bad("pair %d%s has no '=': expected KEY=VALUE;KEY=VALUE, no ';' in a value", i+1, before)
 		case key == "":
-			bad("pair %q has no key: expected KEY=VALUE;KEY=VALUE", pair)
+			bad("pair %d%s has no key: expected KEY=VALUE;KEY=VALUE", i+1, before)
 		case key == "IgnoreUnknown" && !isBool(value):
-			bad("pair %q: expected 1, true, 0 or false", pair)
+			bad("pair %d, IgnoreUnknown: expected 1, true, 0 or false", i+1)
 		default:
 			args[key] = value
+			before = " (behind " + quoteShort(key) + ")"
 		}
 	}
 	return args, Join(errs...)
+}
+
+// quoteShort quotes a name for an error; of one that is longer than any name it shows the beginning.
+func quoteShort(s string) string {
+	if len(s) > 64 {
+		return strconv.Quote(s[:16]) + "..."
+	}
+	return strconv.Quote(s)
 }
 
 // isBool knows the spellings that upstream's types.UnmarshallableBool knows.
@@ -60,7 +72,7 @@ func CheckName(s string) error {
 		c := s[i]
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		if !alnum && (i == 0 || c != '_' && c != '.' && c != '-') {
-			return fmt.Errorf("%q has an invalid character %q at position %d: expected a letter or digit, then letters, digits, '_', '.' or '-'", s, c, i+1)
+			return fmt.Errorf("%s has an invalid character %q at position %d: expected a letter or digit, then letters, digits, '_', '.' or '-'", quoteShort(s), c, i+1)
 		}
 	}
 	return nil
@@ -75,7 +87,7 @@ func CheckIfName(s string) error {
 	case s == "":
 		return errors.New("missing")
 	case len(s) > 15:
-		return fmt.Errorf("%q has %d bytes: a link name has at most 15", s, len(s))
+		return fmt.Errorf("%s has %d bytes: a link name has at most 15", quoteShort(s), len(s))
 	case s == "." || s == "..":
 		return fmt.Errorf("%q is not a link name", s)
 	case !utf8.ValidString(s):

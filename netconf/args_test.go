@@ -13,7 +13,7 @@ func TestParseArgs(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want netconf.Args
-		bad  string // the pair that the error names
+		bad  string // what the error says
 	}{
 		{"", netconf.Args{}, ""},
 		{"IgnoreUnknown=1;K8S_POD_NAME=x", netconf.Args{"IgnoreUnknown": "1", "K8S_POD_NAME": "x"}, ""},
@@ -27,11 +27,12 @@ func TestParseArgs(t *testing.T) {
 		{"X=1;X=2", netconf.Args{"X": "2"}, ""},
 		{"x=1;X=2", netconf.Args{"x": "1", "X": "2"}, ""},
 		{"A= b ;C=\n", netconf.Args{"A": " b ", "C": "\n"}, ""},
-		{"X", netconf.Args{}, `"X"`},
-		{"=v", netconf.Args{}, `"=v"`},
-		{"A=1;X;B=2", netconf.Args{"A": "1", "B": "2"}, `"X"`},
-		{"IgnoreUnknown=maybe;X=1", netconf.Args{"X": "1"}, `"IgnoreUnknown=maybe"`},
-		{"IgnoreUnknown=", netconf.Args{}, `"IgnoreUnknown="`},
+		{"X", netconf.Args{}, "pair 1 has no '='"},
+		{"=v", netconf.Args{}, "pair 1 has no key"},
+		{"A=1;X;B=2", netconf.Args{"A": "1", "B": "2"}, `pair 2 (behind "A") has no '='`},
+		{"A=1;;B=tok;en", netconf.Args{"A": "1", "B": "tok"}, `pair 4 (behind "B") has no '='`},
+		{"IgnoreUnknown=maybe;X=1", netconf.Args{"X": "1"}, "pair 1, IgnoreUnknown: expected 1, true, 0 or false"},
+		{"IgnoreUnknown=", netconf.Args{}, "pair 1, IgnoreUnknown"},
 	} {
 		got, err := netconf.ParseArgs(c.text)
 		if !maps.Equal(got, c.want) {
@@ -50,7 +51,7 @@ func TestParseArgs(t *testing.T) {
 		}
 	}
 	_, err := netconf.ParseArgs("X;=v;Y")
-	check(t, err, 4, `"X"`, `"=v"`, `"Y"`)
+	check(t, err, 4, "pair 1 has no '='", "pair 2 has no key", "pair 3 has no '='")
 }
 
 // A delegate made with upstream's library gives up at the first key it does not know, unless

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,6 +23,10 @@ import (
 //   - null leaves the default;
 //   - of a key given twice only the last is read, with a warning;
 //   - on DEL and GC nothing is an error: what does not decode is warned about.
+//
+// A type that reads itself from a text may have a method Expects() string ("an IP prefix such as
+// 10.0.0.0/8"), which the error for a number in its place then says. Its own error is one with code 6,
+// unless it carries another: 7 where the value is of the right kind, and wrong.
 //
 // Options of a json tag, such as "string", have no effect. Of very many errors, and of very many
 // warnings, the first 20 are told.
@@ -145,7 +150,7 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 // object decodes the object at off into a struct; also holds the names of keys that are others' business.
 func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 	if d.src[off] != '{' {
-		d.fail(CodeDecodingFailure, path, off, wrongType("an object", d.src[off:]))
+		d.mismatch("an object", path, off)
 		return
 	}
 	fields := d.fieldsOf(v.Type())
@@ -156,7 +161,7 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 	}
 	for i, m := range ms {
 		if last[m.key] != i {
-			d.warnf(m.at, "key %q is given again: the last one counts", join(path, m.key))
+			d.warnf(m.at, "key %.256q is given again: the last one counts", join(path, m.key))
 			continue
 		}
 		f, ok := find(fields, m.key, last)
@@ -176,7 +181,7 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 // otherCase warns of a key that is not spelled as the field it is read into.
 func (d *decoder) otherCase(path string, m member, name string) {
 	if m.key != name {
-		d.warnf(m.at, "key %q is taken for %q: write it in that case", join(path, m.key), name)
+		d.warnf(m.at, "key %.256q is taken for %q: write it in that case", join(path, m.key), name)
 	}
 }
 
@@ -203,23 +208,35 @@ func (d *decoder) unknown(path string, m member, known ...[]field) {
 	if d.quiet || section == "ipam" || section == "args" || section == "runtimeConfig" || strings.HasPrefix(key, "cni.dev/") {
 		return
 	}
-	if !d.strict && d.warnings > maxErrors {
+	if d.strict && len(d.errs) == maxErrors {
+		d.more++
 		return // the search for the nearest name costs time
 	}
+	if !d.strict && d.warnings > maxErrors {
+		return
+	}
+	var names []string
+	for _, f := range slices.Concat(known...) {
+		names = append(names, f.name)
+	}
 	hint := ""
-	if near := nearest(m.key, slices.Concat(known...)); near != "" {
+	if near := nearest(m.key, names); near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	if !d.strict {
-		d.warnf(m.at, "unknown key %q is ignored%s", key, hint)
+		d.warnf(m.at, "unknown key %.256q is ignored%s", key, hint)
 		return
 	}
-	value := string(m.value(d.src))
-	if len(value) > 40 || value[0] == '{' || value[0] == '[' || secret(key) {
-		value = describe(m.value(d.src))
+	value := string(m.value(d.src)) // SPEC wants it in this error; what may be a token or a whole section is not shown
+	if quoted := value[0] == '"'; quoted && len(value)-2 > maxWord || !quoted && len(value) > 24 || value[0] == '{' || value[0] == '[' || secret(key) {
+		value = kindOf(m.value(d.src))
 	}
 	d.fail(CodeUnsupportedField, key, m.at, fmt.Errorf("unknown key, value %s%s", value, hint))
 }
+
+// maxWord is how long, in bytes, a text may be that an error shows although nothing is known of it: a word
+// such as "bridge" or "eth0". Tokens and passwords are longer.
+const maxWord = 12
 
 // secret tells whether the value at a path should not be shown.
 func secret(path string) bool {
@@ -270,7 +287,7 @@ func decodesItself(p any) bool {
 // slice decodes an array; an element that does not decode is left at its zero value.
 func (d *decoder) slice(path string, off int, raw []byte, v reflect.Value) {
 	if raw[0] != '[' {
-		d.fail(CodeDecodingFailure, path, off, wrongType("an array", raw))
+		d.mismatch("an array", path, off)
 		return
 	}
 	els := elements(d.src, off)
@@ -284,7 +301,7 @@ func (d *decoder) slice(path string, off int, raw []byte, v reflect.Value) {
 // mapping decodes an object into a map; what stands in the map by default is kept beside it.
 func (d *decoder) mapping(path string, off int, raw []byte, v reflect.Value) {
 	if raw[0] != '{' {
-		d.fail(CodeDecodingFailure, path, off, wrongType("an object", raw))
+		d.mismatch("an object", path, off)
 		return
 	}
 	out := reflect.MakeMap(v.Type())
@@ -309,12 +326,17 @@ func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 		return
 	}
 	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
+	var parse *net.ParseError
+	switch {
+	case errors.As(err, &mismatch):
 		want := mismatch.Type
 		if want == nil {
 			want = v.Type()
 		}
-		err = wrongType(nameOf(want), raw)
+		d.mismatch(nameOf(want), path, off)
+		return
+	case errors.As(err, &parse): // net.IP, types.IPNet
+		err = fmt.Errorf("invalid %s: %s", parse.Type, shown([]byte(parse.Text)))
 	}
 	code := CodeDecodingFailure
 	if own := Code(err); own != CodeInternal { // a type that knows better: it is of the right form, and wrong
@@ -323,12 +345,29 @@ func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 	d.fail(code, path, off, err)
 }
 
+// mismatch notes that something else stands at off than the wanted kind of value.
+func (d *decoder) mismatch(want, path string, off int) {
+	err := wrongType(want, d.src[off:])
+	if secret(path) {
+		err = fmt.Errorf("expected %s, got %s", want, kindOf(d.src[off:]))
+	}
+	d.fail(CodeDecodingFailure, path, off, err)
+}
+
 func wrongType(want string, raw []byte) error {
 	return fmt.Errorf("expected %s, got %s", want, describe(raw))
 }
 
 // describe names what stands at the start of raw without repeating a text, which may be a secret.
 func describe(raw []byte) string {
+	if kind := kindOf(raw); kind != "a number" {
+		return kind
+	}
+	return "the number " + string(raw[:min(skipValue(raw, 0), 24)])
+}
+
+// kindOf names the kind of JSON value that stands at the start of raw.
+func kindOf(raw []byte) string {
 	switch raw[0] {
 	case '{':
 		return "an object"
@@ -341,11 +380,14 @@ func describe(raw []byte) string {
 	case 'n':
 		return "null"
 	}
-	return "the number " + string(raw[:min(skipValue(raw, 0), 24)])
+	return "a number"
 }
 
 // nameOf is what a type is called in JSON.
 func nameOf(t reflect.Type) string {
+	if e, ok := reflect.Zero(t).Interface().(interface{ Expects() string }); ok && t.Kind() != reflect.Pointer {
+		return e.Expects()
+	}
 	if textual(t) {
 		return "a string"
 	}

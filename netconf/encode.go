@@ -31,6 +31,9 @@ func EncodeResult(w io.Writer, prev, result *types100.Result, version string) er
 // interface name and sandbox, by address, and by a route's dst, gw and table; of several that match,
 // in their order.
 func (r *Request) EncodeResult(w io.Writer) error {
+	if r.Prev == nil {
+		return EncodeResult(w, nil, r.Result, r.Network.CNIVersion) // a step has taken all of it away
+	}
 	return encode(w, r.Prev, r.Result, r.Network.CNIVersion, r.prevRaw)
 }
 
@@ -58,7 +61,7 @@ func merge(prev, result *types100.Result) *types100.Result {
 
 func encode(w io.Writer, prev, result *types100.Result, v string, prevRaw json.RawMessage) error {
 	if known := version.All.SupportedVersions(); !slices.Contains(known, v) {
-		return &Error{Op: "result", Path: "cniVersion", Code: CodeIncompatibleVersion, Err: fmt.Errorf("version %q is unknown: expected one of %v", v, known)}
+		return &Error{Op: "result", Path: "cniVersion", Code: CodeIncompatibleVersion, Err: fmt.Errorf("version %.64q is unknown: expected one of %v", v, known)}
 	}
 	// Each by itself: in the whole, an index of result's below 0 would point at one of prev's interfaces.
 	if errs := append(checkResult(prev, nil), checkResult(result, nil)...); len(errs) > 0 {

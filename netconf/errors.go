@@ -49,6 +49,9 @@ type Error struct {
 	Err          error  // what is wrong; never nil
 }
 
+// maxPath is how much of a path an error tells, in bytes: a key may be a megabyte long.
+const maxPath = 256
+
 // Error names what was read, the place in it, and what is wrong.
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -56,7 +59,11 @@ func (e *Error) Error() string {
 		b.WriteString(e.Op)
 		b.WriteString(": ")
 	}
-	b.WriteString(e.Path)
+	if path := e.Path; len(path) > maxPath {
+		b.WriteString(path[:maxPath] + "...")
+	} else {
+		b.WriteString(path)
+	}
 	if e.Line > 0 {
 		if e.Path != "" {
 			b.WriteByte(' ')

@@ -51,7 +51,7 @@ func extrasOf(raw json.RawMessage) extras {
 	}
 	e := extras{}
 	e.keep(resultKey, raw, skipSpace(raw, 0), "cniVersion", "interfaces", "ips", "routes", "dns", "ip4", "ip6")
-	for _, m := range members(raw, 0) {
+	for _, m := range read(members(raw, 0)) {
 		switch strings.ToLower(m.key) {
 		case "dns":
 			e.keep(dnsKey, raw, m.start, "nameservers", "domain", "search", "options")
@@ -72,6 +72,25 @@ func extrasOf(raw json.RawMessage) extras {
 	return e
 }
 
+// read is those of the members that ParseResult reads: of a key given twice the last, of one in several cases
+// the exact one.
+func read(ms []member) []member {
+	last := map[string]int{}
+	for i, m := range ms {
+		name := strings.ToLower(m.key)
+		if j, ok := last[name]; !ok || m.key == name || ms[j].key != name {
+			last[name] = i
+		}
+	}
+	var out []member
+	for i, m := range ms {
+		if last[strings.ToLower(m.key)] == i {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 func (e extras) routes(raw json.RawMessage, off int) {
 	each(raw, off, func(off int, r routeIn) {
 		e.keep(routeKey((*net.IPNet)(&r.Dst), r.GW, r.Table), raw, off, "dst", "gw", "mtu", "advmss", "priority", "table", "scope")
@@ -85,7 +104,7 @@ func (e extras) old(raw json.RawMessage, off int) {
 		return // null
 	}
 	e.keep(ipKey((*net.IPNet)(&ip.IP)), raw, off, "ip", "gateway", "routes")
-	for _, m := range members(raw, off) {
+	for _, m := range read(members(raw, off)) {
 		if strings.EqualFold(m.key, "routes") {
 			e.routes(raw, m.start)
 		}

@@ -65,13 +65,12 @@ func fieldByIndex(v reflect.Value, index []int) reflect.Value {
 
 // nearest returns the known name that a mistyped one may stand for, "" if none is near: at most two
 // slips of the finger away, or one for a name of up to four letters.
-func nearest(name string, known []field) string {
+func nearest(name string, known []string) string {
 	best, bestDistance := "", 3
 	if len(name) <= 4 {
 		bestDistance = 2
 	}
-	for _, f := range known {
-		k := f.name
+	for _, k := range known {
 		if len(name) > len(k)+2 {
 			continue
 		}

@@ -77,7 +77,7 @@ func (r *Request) checkEnv(cniArgs string) error {
 	case "":
 		bad(&errs, "CNI_COMMAND", errors.New("missing: expected ADD, CHECK, DEL, GC, STATUS or VERSION"))
 	default:
-		bad(&errs, "CNI_COMMAND", fmt.Errorf("unknown verb %q: expected ADD, CHECK, DEL, GC, STATUS or VERSION", string(r.Command)))
+		bad(&errs, "CNI_COMMAND", fmt.Errorf("unknown verb %s: expected ADD, CHECK, DEL, GC, STATUS or VERSION", quoteShort(string(r.Command))))
 	}
 	return Join(append(errs, r.tolerate(later))...)
 }
@@ -133,16 +133,7 @@ func (r *Request) readPrev() error {
 	}
 	prev, err := ParseResult(raw, r.Network.CNIVersion)
 	if err != nil {
-		var errs []error
-		for _, err := range split(err) {
-			var e *Error
-			code, path := Code(err), "prevResult"
-			if errors.As(err, &e) {
-				path, err = join(path, e.Path), e.Err
-			}
-			errs = append(errs, r.at(code, path, err))
-		}
-		return Join(errs...)
+		return r.within("prevResult", split(err))
 	}
 	r.Prev, r.prevRaw = prev, raw
 	return nil
@@ -154,12 +145,15 @@ func (r *Request) CheckVerb() error {
 	if since == oldest || r.Network.Is(since) {
 		return nil
 	}
-	return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("%s does not exist in version %s: it came with %s", r.Command, r.Network.CNIVersion, since))
+	return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("%s does not exist in version %.64s: it came with %s", r.Command, r.Network.CNIVersion, since))
 }
 
 // checkList refuses a list of plugins, which a person who runs a plugin by hand may give it.
 func (r *Request) checkList() error {
-	if _, list := locate(r.Config, "plugins"); !list || r.Network.Type != "" {
+	if r.Network.Type != "" {
+		return nil
+	}
+	if _, list := locate(r.Config, "plugins"); !list {
 		return nil
 	}
 	return r.Invalid("plugins", "this is a list of plugins (a conflist): a plugin is given one of them, as libcni and cnitool do it")
@@ -198,6 +192,11 @@ func (r *Request) checkAttachments(failed []error) error {
 		return oldKey // only there, at another index
 	}
 	var errs []error
+	for _, k := range []string{key, oldKey} {
+		if n := countMembers(r.Config, k); n > 1 {
+			errs = append(errs, r.Invalid(k, "given %d times: GC would destroy what only one of the lists calls alive", n))
+		}
+	}
 	for i, a := range r.Network.ValidAttachments {
 		if err := CheckName(a.ContainerID); err != nil {
 			errs = append(errs, r.Invalid(path(i)+".containerID", "%w", err))

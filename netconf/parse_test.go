@@ -69,7 +69,7 @@ func TestParseEnvironment(t *testing.T) {
 		{"ADD needs a namespace", with("ADD", "CNI_NETNS="), 4, []string{"CNI_NETNS: missing"}},
 		{"ADD needs a name", with("ADD", "CNI_IFNAME="), 4, []string{"CNI_IFNAME: missing"}},
 		{"ADD reports all at once", with("ADD", "CNI_IFNAME=a/b", "CNI_CONTAINERID=-x", "CNI_NETNS=", "CNI_ARGS=X"), 4,
-			[]string{"CNI_IFNAME", `"a/b"`, "CNI_CONTAINERID", `'-' at position 1`, "CNI_NETNS: missing", "CNI_ARGS", `"X" has no '='`}},
+			[]string{"CNI_IFNAME", `"a/b"`, "CNI_CONTAINERID", `'-' at position 1`, "CNI_NETNS: missing", "CNI_ARGS", "pair 1 has no '='"}},
 		{"id with a slash", with("ADD", "CNI_CONTAINERID=../x"), 4, []string{"CNI_CONTAINERID", "'.' at position 1"}},
 		{"id with a blank", with("CHECK", "CNI_CONTAINERID=a b"), 4, []string{"' ' at position 2"}},
 		{"CHECK", with("CHECK"), 0, nil},
@@ -356,9 +356,9 @@ func TestParseGCKeepsWhatItCannotRead(t *testing.T) {
 // A million wrong entries cost a walk each only as far as they are told.
 func TestParseManyErrorsAreCut(t *testing.T) {
 	t.Parallel()
-	many := strings.Repeat(`5,`, 500_000) + `5`
+	many := strings.Repeat(`5,`, 200_000) + `5`
 	_, err := netconf.Parse(with("GC").get, strings.NewReader(`{"cniVersion":"1.1.0","name":"n","cni.dev/valid-attachments":[`+many+`]}`))
-	check(t, err, 6, "cni.dev/valid-attachments[19]", "and 499981 more errors")
+	check(t, err, 6, "cni.dev/valid-attachments[19]", "and 199981 more errors")
 	if n := len(err.Error()); n > 10_000 {
 		t.Errorf("the error has %d bytes", n)
 	}

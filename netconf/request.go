@@ -2,7 +2,6 @@ package netconf
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -75,6 +74,7 @@ type Request struct {
 	// writes it to the log; rooms below do not log. Parse sets one that drops everything.
 	Warn func(msg string, args ...any)
 
+	runtime  *RuntimeConfig  // see Runtime; nil until it is asked for
 	prevRaw  json.RawMessage // for the fields of Prev that types100 does not know
 	rejected []error         // see Reject
 	warnings []error         // see Warnings
@@ -86,58 +86,17 @@ func (r *Request) Lenient() bool { return r.Command == Del || r.Command == GC }
 
 // Reject notes that the call cannot be served, for code that describes an attachment and has no
 // error to return (Plugin.Steps is pure). skel returns what was noted before any work is done, on ADD,
-// CHECK and STATUS; on DEL and GC it only warns.
+// CHECK and STATUS; on DEL and GC it only warns. What was noted already, in the same words, is not noted
+// again: several steps may ask for the same thing.
 func (r *Request) Reject(err error) {
-	if err != nil {
-		r.rejected = append(r.rejected, err)
+	if err == nil || slices.ContainsFunc(r.rejected, func(e error) bool { return e.Error() == err.Error() }) {
+		return
 	}
+	r.rejected = append(r.rejected, err)
 }
 
 // Rejected returns what Reject noted, joined; nil if nothing.
 func (r *Request) Rejected() error { return Join(r.rejected...) }
-
-// MAC returns the hardware address asked for. The highest of these that is set counts:
-// runtimeConfig.mac, args.cni.mac, MAC in CNI_ARGS, the plugin's own key, which is the argument.
-// It is nil if none is set. A text that is no unicast address is noted with Reject.
-func (r *Request) MAC(fromConfig MAC) MAC {
-	var s string
-	source := ""
-	if v := r.Args["MAC"]; v != "" {
-		s, source = v, "CNI_ARGS"
-	}
-	var cni map[string]json.RawMessage
-	if args := r.Network.Args["cni"]; len(args) > 0 && json.Unmarshal(args, &cni) != nil {
-		cni = nil // args may be ignored, and what is no object has no mac
-	}
-	if v := r.text("args.cni.mac", cni["mac"]); v != "" {
-		s, source = v, "args.cni.mac"
-	}
-	if v := r.text("runtimeConfig.mac", r.Network.RuntimeConfig["mac"]); v != "" {
-		s, source = v, "runtimeConfig.mac"
-	}
-	if source == "" {
-		return fromConfig
-	}
-	var m MAC
-	if err := m.UnmarshalText([]byte(s)); err != nil {
-		if source == "CNI_ARGS" {
-			r.Reject(&Error{Op: "environment", Path: "CNI_ARGS", Code: CodeInvalidEnvironment, Err: fmt.Errorf("MAC: %w", err)})
-		} else {
-			r.Reject(r.at(CodeDecodingFailure, source, err)) // as for the plugin's own key
-		}
-		return fromConfig
-	}
-	return m
-}
-
-// text returns a string; a value that is there and is not a string is noted with Reject.
-func (r *Request) text(path string, value json.RawMessage) string {
-	var s string
-	if len(value) > 0 && json.Unmarshal(value, &s) != nil {
-		r.Reject(r.at(CodeDecodingFailure, path, wrongType("a string", value)))
-	}
-	return s
-}
 
 // Invalid makes an error about a key of the configuration, with code 7, its line and column; format
 // is as for fmt.Errorf.
@@ -156,7 +115,7 @@ func (r *Request) For(network Network, ifname string) *Request {
 	d := *r
 	d.Network, d.Config = network, network.Bytes()
 	d.Prev, d.prevRaw, d.Result = nil, nil, &types100.Result{}
-	d.State, d.rejected, d.warnings = nil, nil, nil
+	d.State, d.rejected, d.warnings, d.runtime = nil, nil, nil, nil
 	d.local = r.locals()
 	if ifname != "" {
 		d.IfName = ifname

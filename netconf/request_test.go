@@ -2,7 +2,6 @@ package netconf_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,39 +27,6 @@ func parse(t *testing.T, env call, config string) *netconf.Request {
 	return req
 }
 
-func TestMACPrecedence(t *testing.T) {
-	t.Parallel()
-	const runtime, cni, env, own = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:00:03", "02:00:00:00:00:04"
-	for _, c := range []struct{ members, args, own, want, rejected string }{
-		{`,"runtimeConfig":{"mac":"` + runtime + `"},"args":{"cni":{"mac":"` + cni + `"}}`, "MAC=" + env, own, runtime, ""},
-		{`,"args":{"cni":{"mac":"` + cni + `"}}`, "MAC=" + env, own, cni, ""},
-		{``, "MAC=" + env, own, env, ""},
-		{``, ``, own, own, ""},
-		{``, ``, ``, ``, ""},
-		{`,"runtimeConfig":{"mac":""},"args":{"cni":{"mac":""}}`, "MAC=", own, own, ""}, // empty is not set
-		{`,"runtimeConfig":{"mac":null},"args":{"cni":null}`, ``, own, own, ""},
-		{`,"args":{"cni":"text"}`, ``, own, own, ""}, // args may be ignored
-		{`,"runtimeConfig":{"mac":"02-00-00-00-00-01"}`, ``, ``, runtime, ""},
-		{`,"runtimeConfig":{"mac":5}`, ``, own, own, "runtimeConfig.mac (line 1, column 68): expected a string, got the number 5"},
-		{`,"runtimeConfig":{"mac":"01:00:00:00:00:01"}`, ``, own, own, `runtimeConfig.mac (line 1, column 68): "01:00:00:00:00:01" is a multicast`},
-		{`,"args":{"cni":{"mac":"nonsense"}}`, ``, own, own, `args.cni.mac (line 1, column 66): "nonsense" is not an Ethernet address`},
-		{``, "MAC=nonsense", own, own, `environment: CNI_ARGS: MAC: "nonsense"`},
-	} {
-		req := parse(t, with("ADD", "CNI_ARGS="+c.args), strings.TrimSuffix(minimal, "}")+c.members+"}")
-		var own netconf.MAC
-		if err := own.UnmarshalText([]byte(c.own)); err != nil {
-			t.Fatal(err)
-		}
-		if got := req.MAC(own).String(); got != c.want {
-			t.Errorf("%s %s: %q, expected %q", c.members, c.args, got, c.want)
-		}
-		err := req.Rejected()
-		if c.rejected == "" && err != nil || c.rejected != "" && (err == nil || !strings.Contains(err.Error(), c.rejected)) {
-			t.Errorf("%s %s: rejected %v, expected %q", c.members, c.args, err, c.rejected)
-		}
-	}
-}
-
 func TestReject(t *testing.T) {
 	t.Parallel()
 	req := parse(t, with("ADD"), minimal)
@@ -71,6 +37,11 @@ func TestReject(t *testing.T) {
 	req.Reject(req.Invalid("type", "is %w", errors.ErrUnsupported))
 	req.Reject(netconf.Errorf(11, "later"))
 	check(t, req.Rejected(), 7, `configuration: type (line 1, column 41): is unsupported operation; later`)
+	before := req.Rejected().Error()
+	req.Reject(req.Invalid("type", "is %w", errors.ErrUnsupported))
+	if err := req.Rejected(); err.Error() != before {
+		t.Errorf("said twice: %v", err)
+	}
 	if !errors.Is(req.Rejected(), errors.ErrUnsupported) {
 		t.Error("what was wrapped is lost")
 	}
@@ -280,35 +251,11 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-func TestMACText(t *testing.T) {
+func TestSince(t *testing.T) {
 	t.Parallel()
-	out, err := json.Marshal(struct{ A, B netconf.MAC }{netconf.MAC{2, 0, 0, 0, 0, 0xff}, nil})
-	if err != nil || string(out) != `{"A":"02:00:00:00:00:ff","B":""}` {
-		t.Errorf("%s, %v", out, err)
-	}
-	var m netconf.MAC
-	if err := m.UnmarshalText([]byte("0200.0000.0001")); err != nil || m.String() != "02:00:00:00:00:01" {
-		t.Errorf("%v, %v", m, err)
-	}
 	for command, since := range map[netconf.Command]string{netconf.Add: "0.1.0", netconf.Del: "0.1.0", netconf.Version: "0.1.0", netconf.Check: "0.4.0", netconf.GC: "1.1.0", netconf.Status: "1.1.0"} {
 		if got := command.Since(); got != since {
 			t.Errorf("%s since %s, expected %s", command, got, since)
 		}
 	}
-}
-
-func TestUnserved(t *testing.T) {
-	t.Parallel()
-	type config struct {
-		VLAN   netconf.Unserved `json:"vlan"`
-		Trunk  netconf.Unserved `json:"vlanTrunk"`
-		IPMasq netconf.Unserved `json:"ipMasq"` // the specification's key is the plugin's too
-	}
-	for _, harmless := range []string{`null`, `false`, `0`, `""`, `[]`, `{}`} {
-		_, err := netconf.DecodeJSON[config]([]byte(`{"vlan":`+harmless+`}`), nil)
-		check(t, err, 0)
-	}
-	_, err := netconf.DecodeJSON[config]([]byte(`{"vlan":5,"vlanTrunk":[{"id":5}],
-"ipMasq":true}`), nil)
-	check(t, err, 7, "vlan (line 1, column 9): not served by this plugin", "vlanTrunk (line 1, column 23)", "ipMasq (line 2, column 10)")
 }

@@ -36,7 +36,7 @@ func ParseResult(data []byte, assumed string) (*types100.Result, error) {
 		v = assumed
 	}
 	if known := version.All.SupportedVersions(); v != "" && !slices.Contains(known, v) {
-		return nil, errorAt("result", data, CodeIncompatibleVersion, "cniVersion", fmt.Errorf("version %q is unknown: expected one of %v", v, known))
+		return nil, errorAt("result", data, CodeIncompatibleVersion, "cniVersion", fmt.Errorf("version %.64q is unknown: expected one of %v", v, known))
 	}
 	errs := d.failures()
 	if len(errs) == 0 {

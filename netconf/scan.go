@@ -28,6 +28,9 @@ func checkJSON(op string, data []byte) error {
 		return fail(0, errors.New("a byte-order mark: JSON is UTF-8 without one"))
 	}
 	if json.Valid(data) {
+		if tooMany(data) {
+			return &Error{Op: op, Code: CodeDecodingFailure, Err: fmt.Errorf("more than %d values", maxValues)}
+		}
 		if i := skipSpace(data, 0); data[i] != '{' {
 			return fail(i, fmt.Errorf("expected an object, got %s", describe(data[i:])))
 		}
@@ -52,6 +55,27 @@ func checkJSON(op string, data []byte) error {
 		hint = ": there may be a comma too many before it"
 	}
 	return fail(off, fmt.Errorf("not JSON: %w%s", syntax, hint))
+}
+
+// maxValues is how many values a text may hold. A node with 1,000 attachments has 5,000 in its longest list,
+// that of GC; each costs up to 300 bytes of memory where it takes up three in the text.
+const maxValues = 1 << 18
+
+// tooMany tells whether a valid text has more than maxValues values: there is a comma between any two.
+func tooMany(data []byte) bool {
+	if len(data) < 2*maxValues {
+		return false
+	}
+	n := 1
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = skipValue(data, i) - 1
+		case ',', '[', '{':
+			n++
+		}
+	}
+	return n > maxValues
 }
 
 // position turns a byte offset into a line and a column, both from 1; the column counts bytes, as
@@ -85,6 +109,16 @@ func members(data []byte, off int) []member {
 		return m.end
 	})
 	return out
+}
+
+// countMembers is how often a top-level key is given.
+func countMembers(data []byte, key string) (n int) {
+	for _, m := range members(data, 0) {
+		if m.key == key {
+			n++
+		}
+	}
+	return n
 }
 
 // unquote is the text of a JSON string. Keys rarely hold an escape, and then cost nothing.

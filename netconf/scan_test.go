@@ -56,10 +56,7 @@ func TestErrorAt(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	var known []field
-	for _, name := range []string{"master", "mode", "mtu", "mac", "linkInContainer", "ipMasq", "x"} {
-		known = append(known, field{name: name})
-	}
+	known := []string{"master", "mode", "mtu", "mac", "linkInContainer", "ipMasq", "x"}
 	for name, want := range map[string]string{
 		"mster": "master", "Master2": "master", "maters": "master", "linkincontainer": "linkInContainer", "linkInContaner": "linkInContainer",
 		"ipMask": "ipMasq", "mod": "mode", "mdoe": "mode", "mut": "mtu", "mt": "mtu", "y": "", "": "", "foo": "", "mxyz": "", "bridge": "",

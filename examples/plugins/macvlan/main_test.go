@@ -79,7 +79,7 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "no such mode", conf: `"master":"uplink","mode":"brigde"`, code: netconf.CodeDecodingFailure, words: "bridge"},
 		{name: "mtu above the parent's", conf: `"master":"uplink","mtu":9000`, code: netconf.CodeInvalidNetworkConfig, words: "mtu"},
 		{name: "two mistakes at once", conf: `"master":1,"mtu":"x"`, code: netconf.CodeDecodingFailure, words: "mtu"},
-		{name: "multicast MAC", conf: `"master":"uplink","mac":"01:00:00:00:00:01"`, code: netconf.CodeDecodingFailure, words: "mac"},
+		{name: "multicast MAC", conf: `"master":"uplink","mac":"01:00:00:00:00:01"`, code: netconf.CodeInvalidNetworkConfig, words: "mac"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
