@@ -18,13 +18,16 @@
 //     CNI_IFNAME can make it fail before that.
 //   - One call at a time for an attachment, over all processes.
 //   - Exactly one JSON document or none on stdout, last; errors with a true code, in the caller's version.
+//   - Started by hand it explains itself, and checks configurations: see [Main]. The doc tag of a key is its
+//     explanation, an example tag puts it into the example; types are described by their own errors, by
+//     what stands behind "expected" in them.
 //   - Bytes kept for an attachment between ADD and DEL ([netconf.Request.State]).
 //
 // [Plugin.Do] serves a call in-process, for daemons and delegates; [Plugin.Run] takes environment and
 // streams as values, for tests (see the package skeltest); [Funcs] is for verbs written by hand.
 //
 // skel is the only room that touches the environment, the standard streams, signals and the exit code,
-// and it touches nothing else but its run directory: no netlink, no other process.
+// and it touches nothing else but its run directory (and, by hand, the files to check): no netlink, no other process.
 //
 // A step of your own must look for its part before anything else: what goes wrong before that is wrapped
 // by [netconf.Unchanged], or the rollback of a second ADD takes the live attachment away (see [Step]).

@@ -18,22 +18,28 @@ import (
 // library or a child prints cannot break the protocol. SIGTERM, SIGINT and SIGHUP end the call with code
 // 11 after its rollback; SIGPIPE does nothing, so that a runtime that went away is a failed write,
 // with rollback, and not a sudden end.
+//
+// Without CNI_COMMAND it is a person who has started it: with the argument help, or with none at a
+// terminal, it says what it is; with validate and names of files it checks configurations; with
+// version it says its versions. Without arguments and without a terminal it answers as the
+// specification wants it, with an error of code 4. With CNI_COMMAND arguments mean nothing.
 func Main[C any](p Plugin[C]) {
 	os.Exit(p.core().main())
 }
 
 func (c *core) main() int {
+	if os.Getenv("CNI_COMMAND") == "" {
+		h := &hand{args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(1)}
+		h.colour = h.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if exit, served := c.byHand(h, isTerminal(0)); served {
+			return exit
+		}
+	}
 	stdout := setAside()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	if os.Getenv("CNI_COMMAND") != string(netconf.Version) { // which has nothing to undo, and would take a sixth longer
 		endOnSignal(cancel)
-	}
-	if os.Getenv("CNI_COMMAND") == "" && c.broken == nil {
-		c.help(os.Stderr)
-		if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			_ = os.Stdin.Close() // a terminal: nobody will write a configuration there
-		}
 	}
 	return c.run(ctx, IO{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr})
 }

@@ -112,22 +112,6 @@ func TestF3StrayOutputGoesToStderr(t *testing.T) {
 	}
 }
 
-// Who starts a plugin by hand is told what it is; a program still gets its error document.
-func TestStartedByHandItExplainsItself(t *testing.T) {
-	t.Parallel()
-	p := newProcess(t, "plain", "")
-	p.Stdin = nil
-	err := p.Run()
-	if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stdout.String(), `"cniVersion": "1.1.0"`) || !strings.Contains(p.stdout.String(), "CNI_COMMAND") {
-		t.Errorf("%v: %s", err, &p.stdout)
-	}
-	for _, want := range []string{"test: for tests", "0.4.0", "mode  how it is done", "mtu"} {
-		if !strings.Contains(p.stderr.String(), want) {
-			t.Errorf("%q is not in %s", want, &p.stderr)
-		}
-	}
-}
-
 // F2: a panic is an error document with a status, not an empty stdout.
 func TestF2PanicIsAnErrorDocument(t *testing.T) {
 	t.Parallel()

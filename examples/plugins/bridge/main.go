@@ -10,7 +10,7 @@ import (
 )
 
 type config struct {
-	Bridge   string      `json:"bridge" doc:"the bridge's name; made if it is not there; default cni0"`
+	Bridge   string      `json:"bridge" doc:"the bridge's name; made if it is not there"`
 	Gateway  bool        `json:"isGateway" doc:"give the bridge the gateway's address and forward"`
 	Default  bool        `json:"isDefaultGateway" doc:"as isGateway, and the container's default route leads there"`
 	Force    bool        `json:"forceAddress" doc:"replace another address of the same family on the bridge"`

@@ -10,8 +10,8 @@ import (
 )
 
 type config struct {
-	Master  string           `json:"master" doc:"the parent link; default: the link of the default route"`
-	Mode    link.MacvlanMode `json:"mode" doc:"bridge (default), private, vepa or passthru"`
+	Master  string           `json:"master" doc:"the parent link; default: the link of the default route" example:"eth0"`
+	Mode    link.MacvlanMode `json:"mode" doc:"how macvlans on the same parent reach each other"`
 	MTU     int              `json:"mtu" doc:"in bytes, at most the parent's; 0 (default) is the parent's"`
 	MAC     netconf.MAC      `json:"mac" doc:"hardware address; default: the kernel chooses; args and runtimeConfig go before it"`
 	InNS    bool             `json:"linkInContainer" doc:"the parent is in the container's namespace, not on the host"`

@@ -1,0 +1,180 @@
+package skel
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// maxPlugins is how many plugins of one list are looked at. Each costs a walk through the file; a list
+// that somebody uses has three or four.
+const maxPlugins = 50
+
+// validation is the check of one file.
+type validation struct {
+	*core
+	data   []byte
+	found  []finding
+	stderr io.Writer // the stack of a panic
+	list   bool
+	mine   int // plugins of our type
+	all    int
+}
+
+// note records something at a byte offset of the file.
+func (v *validation) note(off int, warning bool, format string, args ...any) {
+	line, column := place(v.data, off)
+	v.found = append(v.found, finding{line, column, warning, fmt.Sprintf(format, args...)})
+}
+
+// file checks the whole file: a list of plugins if it has the key plugins, unless it has a type; a
+// .conflist is meant as one.
+func (v *validation) file(conflist bool) {
+	if len(v.data) > netconf.MaxConfig {
+		v.note(0, false, "larger than %d bytes, which no plugin reads", netconf.MaxConfig)
+		return
+	}
+	_, err := netconf.ParseNetwork(v.data)
+	if start := bytes.IndexByte(v.data, '{'); start < 0 || !json.Valid(v.data) || len(bytes.TrimSpace(v.data[:start])) > 0 {
+		v.errors(err, text{data: v.data})
+		return
+	}
+	top := membersOf(v.data, 0)
+	if v.list = conflist || top.get("plugins") != nil && top.get("type") == nil; v.list {
+		v.plugins(top)
+		return
+	}
+	v.all = 1
+	t := text{data: v.data, start: bytes.IndexByte(v.data, '{')}
+	t.version = t.start
+	if m := top.get("cniVersion"); m != nil {
+		t.version = m.start
+	}
+	v.plugin(t)
+	if v.mine == 0 && top.get("type") != nil {
+		v.note(top.get("type").start, false, "type: this is %s: expected %q", top.get("type").value(v.data), v.name)
+	}
+}
+
+// seen says what was looked at.
+func (v *validation) seen() string {
+	if !v.list {
+		return "a configuration of " + v.name
+	}
+	return fmt.Sprintf("%d of %d plugins are of %s", v.mine, v.all, v.name)
+}
+
+// text is the configuration of one plugin as a runtime would send it. For one of a list it has as many lines
+// and columns before it as the list, so that every error about it names the place in the file.
+type text struct {
+	data    []byte
+	path    string // of the plugin in the file: "plugins[0]"
+	start   int    // where it begins in the file
+	version int    // where the file has its cniVersion, or begins
+}
+
+// plugin checks the configuration of one plugin: all that an ADD checks before any work, if it is ours.
+func (v *validation) plugin(t text) {
+	env := map[string]string{"CNI_COMMAND": string(netconf.Add), "CNI_CONTAINERID": "validate", "CNI_NETNS": "/run/netns/validate", "CNI_IFNAME": "eth0"}
+	req, err := netconf.Parse(func(key string) string { return env[key] }, bytes.NewReader(t.data))
+	v.errors(err, t)
+	switch {
+	case req.Network.Type == "" && !strings.Contains(fmt.Sprint(err), "type"):
+		v.note(t.start, false, "%stype: missing", t.prefix())
+	case strings.ContainsAny(req.Network.Type, "/\\"):
+		v.errors(req.Invalid("type", "%q is no name of a program", req.Network.Type), t)
+	}
+	if req.Network.Type != v.name && (v.kind != IPAM || req.Network.IPAM.Type != v.name) {
+		return
+	}
+	v.mine++
+	req.Strict = v.strict
+	req.Warn = func(msg string, args ...any) { v.warned(t, msg, args) }
+	var steps Steps
+	err = protect(req, "Plugin.Validate or Steps", func() error {
+		describe, err := v.decode(req)
+		if err == nil {
+			steps = describe()
+		}
+		return err
+	})
+	v.errors(err, t)
+	v.errors(req.Rejected(), t)
+	v.errors(v.checkVersion(req, steps), t)
+}
+
+func (t text) prefix() string {
+	if t.path == "" {
+		return ""
+	}
+	return t.path + "."
+}
+
+// errors notes an error about a plugin's text, or each of several that are joined.
+func (v *validation) errors(err error, t text) {
+	line, column := place(v.data, t.start)
+	for _, err := range flatten(err) {
+		f := finding{line: line, column: column, text: err.Error()}
+		var e *netconf.Error
+		if errors.As(err, &e) {
+			switch {
+			case e.Path == "name" && t.path != "":
+				continue // the list's, which is checked there
+			case e.Path == "cniVersion":
+				f.line, f.column = place(v.data, t.version)
+			case e.Line > 0:
+				f.line, f.column = e.Line, e.Column
+			}
+			if err == error(e) { // else somebody said more around it
+				f.text = e.Err.Error()
+				if e.Path != "" {
+					f.text = t.prefix() + e.Path + ": " + f.text
+				}
+			}
+			if e.Details != "" {
+				f.text += " (" + e.Details + ")"
+			}
+		}
+		v.found = append(v.found, f)
+		line, column = f.line, f.column // "and 3 more errors" comes behind the last
+	}
+}
+
+func flatten(err error) []error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		return all.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// warned notes what Decode or the plugin warns of. Decode puts the place before its text.
+func (v *validation) warned(t text, msg string, args []any) {
+	for i := 0; i+1 < len(args); i += 2 {
+		if args[i] == "stack" { // of a panic, which is an error besides
+			fmt.Fprintf(v.stderr, "%v\n", args[i+1])
+			return
+		}
+		msg += fmt.Sprintf(" %v=%q", args[i], fmt.Sprint(args[i+1]))
+	}
+	f := finding{warning: true, text: msg}
+	f.line, f.column = place(v.data, t.start)
+	if after, found := strings.CutPrefix(msg, "configuration: line "); found {
+		at, rest, _ := strings.Cut(after, ": ")
+		line, column, _ := strings.Cut(at, ", column ")
+		l, err1 := strconv.Atoi(line)
+		c, err2 := strconv.Atoi(column)
+		if err1 == nil && err2 == nil {
+			f = finding{l, c, true, rest}
+		}
+	}
+	v.found = append(v.found, f)
+}
