@@ -8,46 +8,45 @@ import (
 	"io"
 
 	"github.com/containernetworking/cni/pkg/types"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/cnikit/cnikit/netconf"
 )
 
 // answer reads what the program said. From an ADD that is exactly one result; the other verbs have
 // nothing to say, and what they print all the same is passed over, unless it is an error.
-func (o output) answer(req *netconf.Request) (*types100.Result, error) {
+func (o output) answer(req *netconf.Request) (Result, error) {
 	if o.skipped {
-		return nil, nil
+		return Result{}, nil
 	}
 	if o.tooMuch {
-		return nil, netconf.Errorf(netconf.CodeBadDelegate, "%w", errTooMuch) // how it ended is our doing
+		return Result{}, netconf.Errorf(netconf.CodeBadDelegate, "%w", errTooMuch) // how it ended is our doing
 	}
 	docs, err := documents(o.stdout)
 	if o.exit != nil {
-		return nil, o.failure(docs, err)
+		return Result{}, o.failure(docs, err)
 	}
 	if len(docs) > 0 {
 		// A message without a code is an error where a result is due; elsewhere it may be a friendly word.
 		said := errorDocument(docs[len(docs)-1])
 		if said != nil && (said.Code != 0 || req.Command == netconf.Add) {
-			return nil, o.bad("an error on stdout all the same: %s (code %d)", said.Error(), said.Code)
+			return Result{}, o.bad("an error on stdout all the same: %s (code %d)", said.Error(), said.Code)
 		}
 	}
 	if req.Command != netconf.Add {
-		return nil, nil
+		return Result{}, nil
 	}
 	switch {
 	case err != nil:
-		return nil, o.bad("stdout is not JSON (%w): %s", err, excerpt(o.stdout))
+		return Result{}, o.bad("stdout is not JSON (%w): %s", err, excerpt(o.stdout))
 	case len(docs) == 0:
-		return nil, o.bad("stdout is empty: expected a result")
+		return Result{}, o.bad("stdout is empty: expected a result")
 	case len(docs) > 1:
-		return nil, o.bad("more than one JSON document on stdout: %s", excerpt(o.stdout))
+		return Result{}, o.bad("more than one JSON document on stdout: %s", excerpt(o.stdout))
 	}
-	result, err := netconf.ParseResult(docs[0], req.Network.CNIVersion)
+	result, err := newResult(docs[0], req.Network.CNIVersion)
 	if err != nil {
 		// Not its code: 6 or 1 would be said of the caller's own configuration.
-		return nil, o.bad("not a valid result: %s", err.Error())
+		return Result{}, o.bad("not a valid result: %s", err.Error())
 	}
 	return result, nil
 }

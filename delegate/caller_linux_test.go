@@ -17,15 +17,22 @@ import (
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 )
 
 // callerDir marks the environment of a test binary that is to be a caller, see below.
 const callerDir = "DELEGATE_TEST_CALLER"
 
+// twinDir marks that of one that is to be the plugin twin; it is a folder for locks and state.
+const twinDir = "DELEGATE_TEST_TWIN"
+
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(callerDir); ok {
 		caller(dir) // must never go on to the tests, which would start it again
 		os.Exit(1)
+	}
+	if dir, ok := os.LookupEnv(twinDir); ok {
+		skel.Main(twin(dir)) // never returns
 	}
 	os.Exit(m.Run())
 }
@@ -151,7 +158,7 @@ func TestChildThatOutlivesTheProgram(t *testing.T) {
 			t.Errorf("the child is gone with the program: %s", out)
 		}
 	})
-	if rest != "" || log.String() != "words\n" {
+	if rest != "" || log.String() != "fake: words\n" {
 		t.Errorf("fifo %q, stderr %q", rest, &log)
 	}
 }

@@ -1,9 +1,7 @@
 package delegate
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -52,35 +50,6 @@ func Undo(ctx context.Context, p Plugin, req *netconf.Request, cause error) erro
 		return &undone{cause, err}
 	}
 	return cause
-}
-
-// WithPrev returns a copy of the request whose configuration has req.Prev as its prevResult, in the
-// configuration's version, as the next plugin of a chain gets it; where Prev is nil, without a
-// prevResult. No other byte of the configuration changes. Below 0.3.0, and on GC and STATUS, there is
-// no prevResult in CNI and the copy is unchanged. Errors carry code 6 or 7.
-func WithPrev(req *netconf.Request) (*netconf.Request, error) {
-	d := req.As(req.Command)
-	if !req.Network.Is("0.3.0") || req.Command == netconf.GC || req.Command == netconf.Status {
-		return d, nil
-	}
-	var prev []byte
-	if req.Prev != nil {
-		var b bytes.Buffer
-		d.Result = nil
-		if err := d.EncodeResult(&b); err != nil {
-			return nil, fmt.Errorf("prevResult for %q: %w", req.Network.Type, err)
-		}
-		prev = bytes.TrimSpace(b.Bytes())
-	}
-	config, err := netconf.Patch(req.Config, "prevResult", prev)
-	if err != nil {
-		return nil, fmt.Errorf("prevResult for %q: %w", req.Network.Type, err)
-	}
-	if d.Network, err = netconf.ParseNetwork(config); err != nil {
-		return nil, err
-	}
-	d.Config, d.Result = config, &types100.Result{}
-	return d, nil
 }
 
 // exists tells whether the verb can be sent: whether the configuration's version has it. ADD and

@@ -1,11 +1,21 @@
 // Package delegate runs other CNI plugins: a program found in CNI_PATH, or a Go value in this
-// process, behind the one interface [Plugin].
+// process, behind the one interface [Plugin]; and lists of them.
 //
-// It is for a plugin that delegates (to an IPAM plugin, see package ipam; to the plugins of other
-// networks) and for a runtime, which needs nothing else of this module but netconf:
+// It is for a plugin that delegates and for a runtime, which needs nothing else of this module but netconf:
 //
+//   - [Step] is another plugin as one step of an attachment, among link's and one's own.
+//   - [Network] is a conflist, or the configuration of one plugin, read from bytes, a file or a folder, with all the
+//     verbs: what libcni does with it, but that a failed ADD is undone, a DEL tries all, and no number changes.
+//   - [Registry] says which plugins are Go values of this process, so that no process is started for them.
+//   - [Exec] and [InProcess] are one plugin; package ipam is built on them.
+//
+// A runtime:
+//
+//	network, err := delegate.LoadNetwork("/etc/cni/net.d", "lan")
 //	req.Environ = os.Environ()
-//	result, err := delegate.Add(ctx, delegate.Exec{}, req)
+//	result, err := network.Add(ctx, nil, req)
+//	err = req.SetPrev(result.JSON) // also from a record
+//	err = network.Del(ctx, nil, req)
 //
 // What it promises for a program, [Exec]:
 //
@@ -18,13 +28,15 @@
 //   - The call ends when its context does: SIGTERM to the program and its children (on Linux; elsewhere to
 //     the program alone), SIGKILL half a second later, and no waiting for a pipe that a grandchild holds
 //     open. Without a deadline in the context a call takes as long as the program does.
-//   - Its stderr is passed on as it comes, to the request's; the end of it is in the error's details.
+//   - Its stderr is passed on line by line as it comes, to the request's, each line with the plugin's name; the end
+//     of it is in the error's details.
 //   - Every failure is an [Error] that names plugin, verb and network, with the CNI code and the text
 //     that the plugin gave. Code 3, which tells a runtime that no DEL is needed, becomes 11: the
 //     caller's own work is still there.
 //   - A verb that the configuration's version does not have is not sent, and is no error.
 //
-// The package starts processes and does nothing else: no kernel objects, no os.Setenv, no log.
+// The package starts processes and reads folders of networks, and does nothing else: no kernel objects, no os.Setenv,
+// no log. It keeps no results: what CHECK and DEL need is in the result of ADD and in [Network.Bytes].
 //
 // The trap: CNI_ARGS, CNI_PATH and the rest come from the request, but what is not CNI's (PATH, HOME,
 // a proxy) comes from [netconf.Request].Environ. skel fills it; who makes a request otherwise sets it, or

@@ -14,13 +14,14 @@ import (
 var ErrNotFound = errors.New("no such program in CNI_PATH")
 
 // NotRun tells whether the error of a call says that nothing has run, so that no DEL is due: the plugin's
-// own program was not found, and not one that the plugin called in its turn.
+// own program was not found, and not one that the plugin called in its turn, nor one of a list of which others ran.
 func NotRun(err error) bool {
 	var e, inner *Error
-	return errors.As(err, &e) && errors.Is(e.Err, ErrNotFound) && !errors.As(e.Err, &inner)
+	var later *afterwards
+	return !errors.As(err, &later) && errors.As(err, &e) && errors.Is(e.Err, ErrNotFound) && !errors.As(e.Err, &inner)
 }
 
-// Error is a call of a plugin that failed.
+// Error is a call of a plugin, or of a network's list of them, that failed.
 //
 // Its CNI code is the one that the plugin gave, except 3 ("the container is unknown, no DEL is
 // needed"), which becomes 11: it would be said of the caller's own work too. What the plugin did not
@@ -28,14 +29,16 @@ func NotRun(err error) bool {
 //
 //	5   the program is not there or cannot be started. Not 11: that says the same call may succeed if
 //	    it is merely made again, and a missing file stays missing until somebody installs it
-//	7   the plugin's name is none
+//	1   a network's version is unknown
+//	4   a network is called without a container ID or an interface name that is one
+//	7   the plugin's name is none; a network has no name, no plugins, or on GC no list of what lives
 //	11  the context ended; the machine has no process or memory left; the program is being written
 //	50  STATUS and the program is not there: an ADD could not be served
 //	104 no valid answer
 //	999 a Go value panicked
 type Error struct {
 	Op      netconf.Command // the verb
-	Plugin  string          // the plugin's name
+	Plugin  string          // the plugin's name; empty where it is the whole network that is wrong
 	Network string          // the network's name; may be empty
 	Program string          // the path of the program that was run; empty for a Go value, and if none was found
 	Stderr  string          // the end of what the plugin wrote to stderr, at most 4 KiB
@@ -44,6 +47,9 @@ type Error struct {
 
 // Error names the plugin, the verb, the network and what is wrong.
 func (e *Error) Error() string {
+	if e.Plugin == "" {
+		return fmt.Sprintf("network %q %s: %v", e.Network, e.Op, e.Err)
+	}
 	network := ""
 	if e.Network != "" {
 		network = fmt.Sprintf(", network %q", e.Network)

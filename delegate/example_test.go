@@ -2,40 +2,124 @@ package delegate_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 )
 
-// A runtime attaches a container to a network and detaches it: no plugin code, only netconf and
-// delegate.
+// A runtime attaches a container to a network and detaches it: no plugin code, only netconf and delegate. The
+// plugins here are Go values; those that are not in the registry would be programs of CNI_PATH.
 func Example_runtime() {
+	network, err := delegate.ParseNetwork([]byte(`{
+		"cniVersion": "0.4.0", "cniVersions": ["1.0.0", "1.1.0"], "name": "lan",
+		"plugins": [{"type": "wire"}, {"type": "wrap", "capabilities": {"mac": true}}]
+	}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	say := func(_ context.Context, req *netconf.Request) error {
+		fmt.Println(req.Network.Type, req.Command, req.Network.CNIVersion, string(req.Network.RuntimeConfig["mac"]), req.Prev != nil)
+		return nil
+	}
+	plugins := delegate.Registry{"wire": say, "wrap": say}
+	req := &netconf.Request{
+		ContainerID: "pod1", Netns: "/run/netns/pod1", IfName: "eth0", Path: []string{"/opt/cni/bin"}, Environ: os.Environ(),
+		Network: netconf.Network{RuntimeConfig: map[string]json.RawMessage{"mac": json.RawMessage(`"02:00:00:00:00:01"`)}},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	result, err := network.Add(ctx, plugins, req)
+	if err != nil {
+		fmt.Println(netconf.Code(err), err)
+		return
+	}
+	// What a DEL needs, perhaps after a reboot, is two texts: network.Bytes() and result.JSON.
+	if err := req.SetPrev(result.JSON); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := network.Del(ctx, plugins, req); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// wire ADD 1.1.0  false
+	// wrap ADD 1.1.0 "02:00:00:00:00:01" true
+	// wrap DEL 1.1.0 "02:00:00:00:00:01" true
+	// wire DEL 1.1.0  true
+}
+
+// The networks of a folder, with the reason why a file is none.
+func ExampleListNetworks() {
+	dir, err := os.MkdirTemp("", "net.d")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	for name, text := range map[string]string{
+		"10-lan.conflist": `{"cniVersion": "1.1.0", "name": "lan", "plugins": [{"type": "macvlan"}]}`,
+		"20-old.conf":     `{"cniVersion": "0.3.1", "name": "old", "type": "bridge"}`,
+		"30-bad.conflist": `{"cniVersion": "1.1.0", "name": "bad", "plugins": []}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	files, err := delegate.ListNetworks(dir)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, file := range files {
+		if file.Err != nil {
+			fmt.Println(strings.ReplaceAll(file.Err.Error(), dir, "DIR"))
+			continue
+		}
+		fmt.Println(file.Network.Name, len(file.Network.Plugins))
+	}
+	// Output:
+	// lan 1
+	// old 1
+	// "DIR/30-bad.conflist": configuration: plugins (line 1, column 51): empty: expected at least one plugin
+}
+
+// A macvlan with addresses, then the reference plugin tuning, then a step of one's own.
+func ExampleStep() {
+	type config struct {
+		Master string `json:"master"`
+	}
+	mine := skel.Funcs{Title: "mine", Add: func(context.Context, *netconf.Request) error { return nil }}.Step()
+	_ = skel.Plugin[config]{Name: "tuned", Steps: func(req *netconf.Request, c *config) skel.Steps {
+		return skel.Steps{
+			link.Macvlan{Parent: link.Parent{Name: c.Master}}, ipam.FromConfig(req), link.Addresses{},
+			delegate.Step{Config: json.RawMessage(`{"type":"tuning","sysctl":{"net.core.somaxconn":"500"}}`)},
+			mine,
+		}
+	}}
+}
+
+// A program that is not there: the code and the text say what to do.
+func ExampleExec() {
 	network, err := netconf.ParseNetwork([]byte(`{"cniVersion":"1.1.0","name":"lan","type":"no-such-plugin"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	req := &netconf.Request{
-		Command: netconf.Add, ContainerID: "pod1", Netns: "/run/netns/pod1", IfName: "eth0",
-		Path: []string{"/opt/cni/bin"}, Environ: os.Environ(),
-		Network: network, Config: network.Bytes(),
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	result, err := delegate.Add(ctx, delegate.Exec{}, req)
-	if err != nil {
-		fmt.Println(netconf.Code(err), err)
-		return
-	}
-	fmt.Println(result.IPs[0].Address.String())
-	if _, err := (delegate.Exec{}).Call(ctx, req.As(netconf.Del)); err != nil {
-		fmt.Println(err)
-	}
-	// Output: 5 delegate "no-such-plugin" ADD, network "lan": no such program in CNI_PATH: looked for "no-such-plugin" in ["/opt/cni/bin"]
+	req := &netconf.Request{Command: netconf.Status, Path: []string{"/opt/cni/bin"}, Environ: os.Environ(), Network: network, Config: network.Bytes()}
+	_, err = delegate.Exec{}.Call(context.Background(), req)
+	fmt.Println(netconf.Code(err), err)
+	// Output: 50 delegate "no-such-plugin" STATUS, network "lan": no such program in CNI_PATH: looked for "no-such-plugin" in ["/opt/cni/bin"]
 }
 
 // A Go value takes the place of a program.

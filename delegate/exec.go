@@ -18,27 +18,32 @@ import (
 // looked up in the request's Path.
 type Exec struct {
 	Type string // the program's name; empty: the configuration's "type"
-	// Stderr gets what the program writes to its stderr, as it comes. nil is the request's Stderr, and that
-	// of this process where the request has none. A call writes from one goroutine at a time, and begins no
-	// write after it has returned; what calls that run side by side share must be safe for that. A write
-	// that fails, or does not return, does not fail the call.
+	// Stderr gets what the program writes to its stderr, line by line as it comes, each with the plugin's name
+	// and ": " before it. nil is the request's Stderr, and that of this process where the request has none. A call
+	// writes whole lines, from one goroutine at a time, and begins no write after it has returned; what calls that
+	// run side by side share must be safe for that. A write that fails, or does not return, does not fail the call.
 	Stderr io.Writer
 	// Grace is how long a program and its children may take to end after SIGTERM before they are killed. 0
 	// means 500 ms: skel leaves a step behind a second after its context's end.
 	Grace time.Duration
 }
 
-// Call runs the program with the verb of req.Command; see [Plugin]. It takes req.Config as it is: a
-// plugin of a chain gets its prevResult by [WithPrev].
+// Call runs the program with the verb of req.Command; see [Plugin]. It takes req.Config as it is, with or
+// without a prevResult: a plugin in a chain is called by a [Network] or a [Step].
 func (e Exec) Call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
+	result, err := e.result(ctx, req)
+	return result.Result, err
+}
+
+func (e Exec) result(ctx context.Context, req *netconf.Request) (Result, error) {
 	name := e.name(req)
 	out, err := e.call(ctx, name, req)
-	var result *types100.Result
+	var result Result
 	if err == nil {
 		result, err = out.answer(req)
 	}
 	if err != nil {
-		return nil, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Program: out.program, Stderr: out.stderr, Err: err}
+		return Result{}, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Program: out.program, Stderr: out.stderr, Err: err}
 	}
 	return result, nil
 }
@@ -73,7 +78,7 @@ func (e Exec) call(ctx context.Context, name string, req *netconf.Request) (outp
 	if err := netconf.Before(ctx, "exec "+name+" "+string(req.Command)); err != nil {
 		return output{}, err
 	}
-	out, err := e.run(ctx, path, req)
+	out, err := e.run(ctx, path, name, req)
 	out.program = path
 	return out, err
 }

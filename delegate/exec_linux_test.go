@@ -78,7 +78,7 @@ func TestStartFails(t *testing.T) {
 	if netconf.Code(err) != 5 || !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrNotFound) {
 		t.Errorf("%v, code %d", err, netconf.Code(err))
 	}
-	s, err := newStreams(io.Discard, nil)
+	s, err := newStreams(io.Discard, "fake", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +98,12 @@ func TestStartFails(t *testing.T) {
 func TestNothingIsPassedOnAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	kept := &tail{to: &log}
-	kept.add([]byte("words"))
+	kept := &tail{to: &log, name: "fake"}
+	kept.add([]byte("words\nmore"))
 	all := kept.end()
-	kept.add([]byte(", late"))
-	if all != "words" || log.String() != "words" {
+	kept.add([]byte(", late\n"))
+	kept.flush()
+	if all != "words\nmore" || log.String() != "fake: words\n" {
 		t.Errorf("kept %q, passed on %q", all, &log)
 	}
 }

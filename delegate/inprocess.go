@@ -3,7 +3,6 @@ package delegate
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"net"
 	"runtime/debug"
@@ -33,31 +32,36 @@ type InProcess struct {
 
 // Call runs Do with the verb of req.Command; see [Plugin].
 func (p InProcess) Call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
+	result, err := p.result(ctx, req)
+	return result.Result, err
+}
+
+func (p InProcess) result(ctx context.Context, req *netconf.Request) (Result, error) {
 	name := p.Type
 	if name == "" {
 		name = req.Network.Type
 	}
 	result, err := p.call(ctx, name, req)
 	if err != nil {
-		return nil, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Err: err}
+		return Result{}, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Err: err}
 	}
 	return result, nil
 }
 
-func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) (*types100.Result, error) {
+func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) (Result, error) {
 	if sent, err := exists(req); err != nil || !sent {
-		return nil, err
+		return Result{}, err
 	}
 	if err := netconf.Before(ctx, "call "+name+" "+string(req.Command)); err != nil {
-		return nil, err
+		return Result{}, err
 	}
 	out, err := p.do(ctx, req)
 	if err != nil || req.Command != netconf.Add {
-		return nil, err
+		return Result{}, err
 	}
-	result, err := netconf.ParseResult(out, req.Network.CNIVersion)
+	result, err := newResult(bytes.TrimSpace(out), req.Network.CNIVersion)
 	if err != nil {
-		return nil, netconf.Errorf(netconf.CodeBadDelegate, "not a valid result: %s", err.Error())
+		return Result{}, netconf.Errorf(netconf.CodeBadDelegate, "not a valid result: %s", err.Error())
 	}
 	return result, nil
 }
@@ -75,15 +79,26 @@ func (p InProcess) do(ctx context.Context, req *netconf.Request) (out []byte, er
 	own := req.For(req.Network, "")
 	own.Config = bytes.Clone(req.Config)
 	own.Args = maps.Clone(req.Args)
-	own.Prev = clone(req.Prev)
+	takePrev(own, req)
 	if err := p.Do(ctx, own); err != nil || req.Command != netconf.Add {
 		return nil, err
 	}
 	var b bytes.Buffer
 	if err := own.EncodeResult(&b); err != nil {
-		return nil, fmt.Errorf("result: %w", err)
+		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// takePrev gives a copy of the prevResult, with the fields that types100 does not know, as a program would find
+// it in the configuration. What is there as Prev alone, in a request made by hand, is copied.
+func takePrev(own, req *netconf.Request) {
+	if req.Prev == nil {
+		return
+	}
+	if raw := req.Network.PrevResult; len(raw) == 0 || own.SetPrev(raw) != nil {
+		own.Prev = clone(req.Prev)
+	}
 }
 
 // clone copies a result so that nothing is shared. (The Copy methods of upstream's types share the

@@ -175,52 +175,6 @@ func TestPanicWithoutALog(t *testing.T) {
 	}
 }
 
-// A number above 2^53, the order of the keys and white space survive; libcni's way loses them.
-func TestWithPrev(t *testing.T) {
-	t.Parallel()
-	const config = "{\"cniVersion\":\"%s\",\"name\":\"net\",\"type\":\"fake\",\n\t\"n\":9007199254740993, \"e\": 1E21%s}"
-	prev := &types100.Result{
-		Interfaces: []*types100.Interface{{Name: "eth0", Sandbox: "/n", Mtu: 1400}},
-		IPs:        []*types100.IPConfig{{Interface: types100.Int(0), Address: net.IPNet{IP: net.IPv4(10, 0, 0, 3), Mask: net.CIDRMask(24, 32)}}},
-	}
-	for _, c := range []struct {
-		version string
-		command netconf.Command
-		prev    *types100.Result
-		was     string // what the configuration has
-		want    string // what it then has; "same": the same
-	}{
-		{"1.1.0", netconf.Add, prev, "", `,"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","mtu":1400,"sandbox":"/n"}],"ips":[{"interface":0,"address":"10.0.0.3/24"}]}`},
-		{"0.4.0", netconf.Del, prev, "", `,"prevResult":{"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"version":"4","interface":0,"address":"10.0.0.3/24"}]}`},
-		{"1.1.0", netconf.Add, nil, `,"prevResult":{"cniVersion":"1.1.0"}`, ""},
-		{"1.1.0", netconf.Add, nil, "", "same"},
-		{"0.2.0", netconf.Add, prev, "", "same"},
-		{"1.1.0", netconf.Status, prev, "", "same"},
-	} {
-		t.Run(fmt.Sprint(c.version, c.command, c.prev != nil, c.was), func(t *testing.T) {
-			t.Parallel()
-			before := fmt.Sprintf(config, c.version, c.was)
-			req := call(t, c.command, before)
-			req.Prev = c.prev
-			d, err := delegate.WithPrev(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.want == "same" {
-				c.want = c.was
-			}
-			if want := fmt.Sprintf(config, c.version, c.want); squeeze(string(d.Config)) != squeeze(want) || string(d.Network.Bytes()) != string(d.Config) {
-				t.Errorf("got  %s\nwant %s", d.Config, want)
-			}
-			if !strings.Contains(string(d.Config), "\n\t\"n\":9007199254740993, \"e\": 1E21") || string(req.Config) != before {
-				t.Errorf("other bytes have changed: %s", d.Config)
-			}
-		})
-	}
-}
-
-func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
-
 func TestCheckType(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"macvlan": true, "host-local": true, "a.b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a\x00": false} {

@@ -25,7 +25,7 @@ const (
 )
 
 // run starts the program, feeds it, and waits for its end or the context's.
-func (e Exec) run(ctx context.Context, path string, req *netconf.Request) (output, error) {
+func (e Exec) run(ctx context.Context, path, name string, req *netconf.Request) (output, error) {
 	// The kernel sends the parent-death signal when the thread that forked ends, not the process: the
 	// thread is held until the program has ended.
 	runtime.LockOSThread()
@@ -38,7 +38,7 @@ func (e Exec) run(ctx context.Context, path string, req *netconf.Request) (outpu
 	defer stdin.release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	streams, err := newStreams(e.stderr(req), cancel)
+	streams, err := newStreams(e.stderr(req), name, cancel)
 	if err != nil {
 		return output{}, netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err)
 	}

@@ -36,7 +36,7 @@ func TestStderrIsPassedOnAsItComes(t *testing.T) {
 	}}
 	_, err := delegate.Exec{Stderr: heard}.Call(t.Context(), call(t, netconf.Add, plain, dir))
 	wants(t, err, 7, "bad")
-	if all := heard.String(); !strings.HasPrefix(all, "first\nline 0 ") || !strings.HasSuffix(all, "line 199 of stderr, to fill it up\n") {
+	if all := heard.String(); !strings.HasPrefix(all, "fake: first\nfake: line 0 ") || !strings.HasSuffix(all, "\nfake: line 199 of stderr, to fill it up\n") {
 		t.Errorf("stderr was not passed on whole: %d bytes", len(all))
 	}
 	var own *delegate.Error
@@ -51,6 +51,58 @@ func TestStderrIsPassedOnAsItComes(t *testing.T) {
 		if !strings.Contains(coded.Details, want) {
 			t.Errorf("details %q: expected %q", coded.Details, want)
 		}
+	}
+}
+
+// Each line has the plugin's name, also the last one that has no end and one that is too long for a line; and
+// lines of plugins that run side by side are not mixed.
+func TestStderrLineByLine(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		`printf 'a\nb' >&2`:               "fake: a\nfake: b\n",
+		`printf '\n\n\tx\r\n' >&2`:        "fake: \nfake: \nfake: \tx\r\n",
+		`printf a >&2; printf 'b\nc' >&2`: "fake: ab\nfake: c\n",
+		`true`:                            "",
+		`head -c 40000 /dev/zero >&2`:     "fake: " + strings.Repeat("\x00", 40000) + "\n",
+	} {
+		var log listener
+		if _, err := (delegate.Exec{Stderr: &log}).Call(t.Context(), call(t, netconf.Add, plain, program(t, script+"; echo '{}'"))); err != nil {
+			t.Error(err)
+		}
+		got := log.String()
+		if len(want) > 30000 { // where it is cut depends on how it is read
+			for line := range strings.Lines(got) {
+				if !strings.HasPrefix(line, "fake: ") || len(line) > 60<<10 {
+					t.Errorf("a line of %d bytes", len(line))
+				}
+			}
+			got, want = strings.ReplaceAll(got, "\nfake: ", ""), strings.TrimSuffix(want, "\n")+"\n"
+		}
+		if got != want {
+			t.Errorf("%s: %q: expected %q", script, got, want)
+		}
+	}
+	var log listener
+	dir := program(t, `i=0; while [ $i -lt 50 ]; do printf "$CNI_CONTAINERID " >&2; echo "$CNI_CONTAINERID" >&2; i=$((i+1)); done; echo '{}'`)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			req := call(t, netconf.Add, plain, dir)
+			req.ContainerID = fmt.Sprintf("c%d", i)
+			if _, err := (delegate.Exec{Stderr: &log}).Call(t.Context(), req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+	for _, line := range lines {
+		if id := strings.Fields(line)[1]; line != "fake: "+id+" "+id {
+			t.Errorf("%q", line)
+		}
+	}
+	if len(lines) != 200 {
+		t.Errorf("%d lines", len(lines))
 	}
 }
 
@@ -94,7 +146,7 @@ func TestStderrGoesToTheCallersLog(t *testing.T) {
 		a := skeltest.Call{Command: netconf.Add, ContainerID: "c1", Netns: fmt.Sprintf("/proc/%d/ns/net", os.Getpid()), IfName: "eth0",
 			Path: program(t, `echo "words from below" >&2; echo "{}"`), Env: []string{"PATH=" + os.Getenv("PATH"), "CNI_NETNS_OVERRIDE=1"},
 			Config: `{"cniVersion":"0.3.1","name":"net","type":"main"}`}.Run(t.Context(), t, plugin).OK(t)
-		if heard := strings.Contains(a.Stderr, "words from below\n"); heard != (own == nil) {
+		if heard := strings.Contains(a.Stderr, "fake: words from below\n"); heard != (own == nil) {
 			t.Errorf("stderr %q, with a writer of the delegate's own: %v", a.Stderr, own)
 		}
 	}

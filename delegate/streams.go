@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -22,20 +21,22 @@ var errTooMuch = errors.New("more than 8 MiB on stdout")
 type stream struct {
 	r, w *os.File
 	sink func([]byte)
+	last func() // called when nothing more comes
 	done chan struct{}
 }
 
-func newStream(sink func([]byte)) (*stream, error) {
+func newStream(sink func([]byte), last func()) (*stream, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	return &stream{r, w, sink, make(chan struct{})}, nil
+	return &stream{r, w, sink, last, make(chan struct{})}, nil
 }
 
 // copy reads until all writers are gone, or until finish.
 func (s *stream) copy() {
 	defer close(s.done)
+	defer s.last()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := s.r.Read(buf)
@@ -90,13 +91,13 @@ type streams struct {
 }
 
 // newStreams makes the pipes; tooMuch is called when the program says more than it may.
-func newStreams(stderr io.Writer, tooMuch context.CancelCauseFunc) (*streams, error) {
-	s := &streams{out: &capped{full: func() { tooMuch(errTooMuch) }}, tail: &tail{to: stderr}}
+func newStreams(stderr io.Writer, name string, tooMuch context.CancelCauseFunc) (*streams, error) {
+	s := &streams{out: &capped{full: func() { tooMuch(errTooMuch) }}, tail: &tail{to: stderr, name: name}}
 	var err error
-	if s.stdout, err = newStream(s.out.add); err != nil {
+	if s.stdout, err = newStream(s.out.add, func() {}); err != nil {
 		return nil, err
 	}
-	if s.stderr, err = newStream(s.tail.add); err != nil {
+	if s.stderr, err = newStream(s.tail.add, s.tail.flush); err != nil {
 		close(s.stdout.done)
 		s.stdout.close()
 		return nil, err
@@ -155,30 +156,4 @@ func (c *capped) over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lost
-}
-
-// tail passes everything on and keeps the last maxStderr bytes.
-type tail struct {
-	to   io.Writer
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) add(p []byte) {
-	t.mu.Lock()
-	t.kept = append(t.kept, p...)
-	if n := len(t.kept) - maxStderr; n > 0 {
-		t.kept = append(t.kept[:0], t.kept[n:]...)
-	}
-	to := t.to
-	t.mu.Unlock()
-	_, _ = to.Write(p) // see Exec.Stderr; the error's details have the end of it in any case
-}
-
-// end returns what was kept. From now on nothing is passed on: the call is over.
-func (t *tail) end() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.to = io.Discard
-	return strings.ToValidUTF8(string(t.kept), "\uFFFD")
 }
