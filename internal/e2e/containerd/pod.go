@@ -72,8 +72,7 @@ type PodSpec struct {
 
 // Pod is a pod that was started: a sandbox with a network, and what runs in it.
 type Pod struct {
-	ID    string // the sandbox's, and so CNI's container id
-	Name  string
+	ID    string       // the sandbox's, and so CNI's container id
 	Netns string       // the network namespace's path, in the node
 	IPs   []netip.Addr // of the main interface, as the runtime reports them
 
@@ -91,8 +90,9 @@ func (r *Runtime) RunPod(spec PodSpec) *Pod {
 	return p
 }
 
-// TryRunPod starts a pod, or returns the runtime's error.
-func (r *Runtime) TryRunPod(spec PodSpec) (*Pod, error) {
+// PodFile writes the file that crictl runp makes a pod of, and returns its path. The test that uses it looks
+// after the pod itself.
+func (r *Runtime) PodFile(spec PodSpec) string {
 	r.t.Helper()
 	r.number++
 	if spec.Name == "" {
@@ -101,13 +101,18 @@ func (r *Runtime) TryRunPod(spec PodSpec) (*Pod, error) {
 	if spec.Namespace == "" {
 		spec.Namespace = "default"
 	}
-	p := &Pod{Name: spec.Name, r: r}
-	p.config = r.json(fmt.Sprintf("pod-%d.json", r.number), map[string]any{
+	return r.json(fmt.Sprintf("pod-%d.json", r.number), map[string]any{
 		"metadata":      map[string]any{"name": spec.Name, "namespace": spec.Namespace, "uid": fmt.Sprintf("uid-%s-%d", r.Node.Name, r.number)},
 		"annotations":   spec.Annotations,
 		"log_directory": r.Node.Dir,
 		"linux":         map[string]any{"cgroup_parent": "/pods"}, // below the node's
 	})
+}
+
+// TryRunPod starts a pod, or returns the runtime's error.
+func (r *Runtime) TryRunPod(spec PodSpec) (*Pod, error) {
+	r.t.Helper()
+	p := &Pod{r: r, config: r.PodFile(spec)}
 	out, err := r.TryCrictl("runp", p.config)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,8 @@ func New(t testing.TB, conflist string, bin ...string) *Network {
 		t.Fatalf("libcni: %v", err)
 	}
 	cache := t.TempDir()
-	return &Network{ctx: t.Context(), cni: libcni.NewCNIConfigWithCacheDir(bin, cache, nil), list: list, cache: cache, t: t}
+	// A test's cleanup, too, may call GC and DEL: its context is cancelled then.
+	return &Network{ctx: context.WithoutCancel(t.Context()), cni: libcni.NewCNIConfigWithCacheDir(bin, cache, nil), list: list, cache: cache, t: t}
 }
 
 // Attachment is what an ADD made.

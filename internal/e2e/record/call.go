@@ -12,6 +12,7 @@ const (
 type Call struct {
 	ID   string // of the call, unique
 	Type string // the plugin's name
+	PID  string // of the recorder's process, as its namespace numbers it; the plugin dies with it
 
 	Command     string
 	ContainerID string

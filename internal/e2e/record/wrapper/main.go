@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -40,7 +41,7 @@ func run() (exit int, err error) {
 	dir, name := filepath.Split(program)
 	call := record.Call{
 		ID:   fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()),
-		Type: name, Command: os.Getenv("CNI_COMMAND"), ContainerID: os.Getenv("CNI_CONTAINERID"),
+		Type: name, PID: strconv.Itoa(os.Getpid()), Command: os.Getenv("CNI_COMMAND"), ContainerID: os.Getenv("CNI_CONTAINERID"),
 		Netns: os.Getenv("CNI_NETNS"), IfName: os.Getenv("CNI_IFNAME"), Args: os.Getenv("CNI_ARGS"), Path: os.Getenv("CNI_PATH"),
 		Stdin: string(stdin),
 	}
