@@ -1,13 +1,6 @@
 // Package containerd runs containerd, 1.6 or 2.4, on a node of a test, and speaks to it through crictl as
 // kubelet does: pods, containers, the runtime's word on whether the network is ready.
 //
-//	n := node.Start(t, node.Options{})
-//	r := containerd.Start(t, n, containerd.Options{Version: containerd.V24, BinDirs: []string{bin}})
-//	r.Conf("10-net.conflist", conflist)
-//	pod := r.RunPod(containerd.PodSpec{})
-//	c := pod.Run("-listen", ":8080")
-//	pod.Remove()
-//
 // 2.4 is built from source (internal/e2e/tools/runtimes), 1.6 and runc are Debian's. They accept
 // configurations up to the CNI versions 1.1.0 and 1.0.0; 2.4 polls STATUS, 1.6 does not; neither calls CHECK
 // or GC. Both call DEL when a pod is stopped and again, without a prevResult, when it is removed.

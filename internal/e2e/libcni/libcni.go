@@ -2,12 +2,6 @@
 // runtime at hand calls: CHECK, and GC with the list of the attachments that are valid. (cnitool's gc passes no
 // list, upon which libcni takes every attachment away that it remembers.)
 //
-//	n := libcni.New(t, conflist, bin)
-//	a, err := n.Add("c1", ns.Path, "eth0")
-//	err = n.Check(a)
-//	err = n.GC(a)
-//	err = n.Del(a)
-//
 // Plugins run in the namespaces of the test process: its TestMain is skeltest.Main. libcni's memory of
 // attachments is in a folder of the test's.
 package libcni

@@ -2,11 +2,6 @@
 // in which container runtimes and kubelets run as on a machine of their own. A test may have any number of them
 // at once.
 //
-//	n := node.Start(t, node.Options{})
-//	n.Run("ip", "link", "add", "eth0", "type", "dummy")
-//	d := n.Daemon("containerd", "containerd", "--config", file)
-//	d.Kill()
-//
 // A node has file systems of its own in memory on /run, /var/lib, /var/log and /dev/shm; everything else is the
 // machine's, at the same paths, and writable. So nothing of a node may live below /var/lib: neither TMPDIR nor
 // the user's cache. Its cgroup is the root of what it sees of cgroups.

@@ -1,11 +1,5 @@
 // Package podman runs Debian's podman 4.3 with its CNI networks on a node of a test.
 //
-//	p := podman.New(t, node.Start(t, node.Options{}), podman.Options{BinDirs: []string{bin}})
-//	p.Conf("10-net.conflist", conflist) // of the name "net"
-//	c := p.Run("net", "-listen", ":8080")
-//	c.Stop()
-//	c.Remove()
-//
 // There is no daemon: each command of podman is a process, and conmon watches the container. It accepts
 // configurations up to the CNI version 1.0.0, of which 0.4.0 is what it makes itself; it calls VERSION,
 // ADD and DEL, and keeps the container's address from one start to the next only if it is asked to.

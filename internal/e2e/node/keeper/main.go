@@ -44,7 +44,7 @@ func run(args []string) error {
 	case len(args) == 2:
 		return keep(args[0], args[1])
 	}
-	return fmt.Errorf("arguments %q: expected CGROUP NAME, -init NAME or -join PROGRAM ARG...", args)
+	return fmt.Errorf("arguments %q: expected CGROUP NAME, -init NAME, or -join and a command", args)
 }
 
 // namespaces are those of a node. The cgroup namespace makes the node's cgroup the root of what is seen in it,
