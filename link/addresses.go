@@ -1,11 +1,12 @@
 package link
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/cnikit/cnikit/netconf"
 )
 
 // Addresses puts what IPAM answered on the attachment's interface and sets it up: the step that follows the
@@ -71,14 +72,14 @@ const (
 
 // UnmarshalText reads "auto", "off", "own" or nothing, which is auto.
 func (m *DADMode) UnmarshalText(text []byte) error {
-	switch mode := DADMode(text); mode {
-	case DADAuto, DADOff, DADOwn:
-		*m = mode
-	case "auto":
-		*m = DADAuto
-	default:
-		return fmt.Errorf("unknown mode %q: expected auto, off or own", mode)
+	mode, err := netconf.OneOf(text, "auto", DADOff, DADOwn)
+	if err != nil && len(text) > 0 {
+		return err
 	}
+	if mode == "auto" {
+		mode = DADAuto
+	}
+	*m = mode
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (ip *IP) read(text []byte, expected string) error {
 	addr, err := netip.ParseAddr(s)
 	switch {
 	case err != nil:
-		return wrong("%s is not %s", shown(text), expected)
+		return wrong("%s is not an IP address: expected %s", shown(text), expected)
 	case addr.Zone() != "":
 		return wrong("%s has a zone: expected %s", shown(text), expected)
 	case addr.Is4In6():

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,16 +24,18 @@ type oddConf struct {
 	ByName map[string]netconf.MAC `json:"byName"`
 }
 
-// TestOddJSON is what package netconf does with JSON on which parsers differ. The package comment says it in short.
-func TestOddJSON(t *testing.T) {
-	t.Parallel()
-	const number = "expected an integer of 64 bits, got the number "
-	for _, c := range []struct {
-		name, members string // the members follow those of a minimal configuration; a config that begins with '!' is the whole text
-		code          uint   // of ADD, by Parse or by Decode
-		words         string // in its error, or in the warnings
-		want          func(c *oddConf) bool
-	}{
+// oddCase is a configuration that parsers of JSON differ on.
+type oddCase struct {
+	name    string
+	members string // behind those of a minimal configuration; one that begins with '!' is the whole text
+	code    uint   // of ADD, by Parse or by Decode
+	words   string // in its error, or in the warnings
+	want    func(c *oddConf) bool
+}
+
+// oddKeys are keys that are given twice, or in another case.
+func oddKeys() []oddCase {
+	return []oddCase{
 		{"key twice", `"text":"a","text":"b"`, 0, `key "text" is given again: the last one counts`, func(c *oddConf) bool { return c.Text == "b" }},
 		{"key twice, the first is wrong", `"text":5,"text":"b"`, 0, "given again", func(c *oddConf) bool { return c.Text == "b" }},
 		{"key twice, the last is null", `"text":"a","text":null`, 0, "given again", func(c *oddConf) bool { return c.Text == "" }},
@@ -45,7 +48,13 @@ func TestOddJSON(t *testing.T) {
 		{"name twice", `"name":"m"`, 0, `key "name" is given again`, nil},
 		{"prevResult twice", `"prevResult":{"ips":[{}]},"prevResult":{}`, 0, `key "prevResult" is given again`, nil},
 		{"ipam twice", `"ipam":{"type":"a"},"ipam":5`, 6, "ipam (line 1, column 72): expected an object, got the number 5", nil},
+	}
+}
 
+// oddNumbers are numbers in the wrong place, of the wrong form or size.
+func oddNumbers() []oddCase {
+	const number = "expected an integer of 64 bits, got the number "
+	return []oddCase{
 		{"number as text", `"int":"5"`, 6, "int (line 1, column 51): expected an integer of 64 bits, got a string", nil},
 		{"text as number", `"text":5`, 6, "text (line 1, column 52): expected a string, got the number 5", nil},
 		{"fraction", `"int":1.5`, 6, number + "1.5", nil},
@@ -66,7 +75,12 @@ func TestOddJSON(t *testing.T) {
 		{"NaN", `"float":NaN`, 6, "line 1, column 53): not JSON", nil},
 		{"Infinity", `"float":-Infinity`, 6, "not JSON", nil},
 		{"above 2^53", `"any":9007199254740993`, 0, "", func(c *oddConf) bool { return c.Any == 9007199254740992.0 }}, // any is a float64; Config keeps the digits
+	}
+}
 
+// oddTexts are characters that are none.
+func oddTexts() []oddCase {
+	return []oddCase{
 		{"NUL in a text", `"text":"a\u0000b"`, 0, "", func(c *oddConf) bool { return c.Text == "a\x00b" }},
 		{"NUL in a name", `"name":"a\u0000b"`, 7, `name (line 1, column 52): network name: "a\x00b" has an invalid character`, nil},
 		{"NUL in a key", `"text\u0000":"x"`, 0, `unknown key "text\x00"`, func(c *oddConf) bool { return c.Text == "" }},
@@ -77,7 +91,12 @@ func TestOddJSON(t *testing.T) {
 		{"surrogates the wrong way round", `"text":"\ude00\ud83d"`, 0, "", func(c *oddConf) bool { return c.Text == "\ufffd\ufffd" }},
 		{"bad escape", `"text":"\x41"`, 6, "not JSON", nil},
 		{"line end in a text", "\"text\":\"a\nb\"", 6, "line 1, column 54): not JSON", nil},
+	}
+}
 
+// oddSyntax are what people write that is not JSON, and depth and size.
+func oddSyntax() []oddCase {
+	return []oddCase{
 		{"comment", "/* x */ \"text\":\"a\"", 6, "JSON has no comments", nil},
 		{"comma at the end", `"text":"a",`, 6, "a comma too many", nil},
 		{"comma at the end of a list", `"list":["a",]`, 6, "a comma too many", nil},
@@ -93,7 +112,12 @@ func TestOddJSON(t *testing.T) {
 		{"1,000,000 keys", numbered(1_000_000) + `"text":"a"`, 6, "configuration: more than 262144 values", nil},
 		{"1,000,000 elements", `"list":[` + strings.Repeat(`"",`, 999_999) + `""]`, 6, "more than 262144 values", nil},
 		{"1,000,000 commas in a text", `"text":"` + strings.Repeat(`,[{`, 333_334) + `"`, 0, "", func(c *oddConf) bool { return len(c.Text) == 1_000_002 }},
+	}
+}
 
+// oddWhole are texts that are not one object.
+func oddWhole() []oddCase {
+	return []oddCase{
 		{"byte-order mark", "!\xef\xbb\xbf" + minimal, 6, "(line 1, column 1): a byte-order mark", nil},
 		{"data behind it", "!" + minimal + "x", 6, "nothing after it", nil},
 		{"a second object", "!" + minimal + minimal, 6, "nothing after it", nil},
@@ -105,7 +129,13 @@ func TestOddJSON(t *testing.T) {
 		{"a list", "![{}]", 6, "expected an object, got an array", nil},
 		{"a number", "!1e400", 6, "expected an object, got the number 1e400", nil},
 		{"a text", `!"{}"`, 6, "expected an object, got a string", nil},
-	} {
+	}
+}
+
+// TestOddJSON is what package netconf does with JSON on which parsers differ. The package comment says it in short.
+func TestOddJSON(t *testing.T) {
+	t.Parallel()
+	for _, c := range slices.Concat(oddKeys(), oddNumbers(), oddTexts(), oddSyntax(), oddWhole()) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			config, whole := strings.CutPrefix(c.members, "!")
