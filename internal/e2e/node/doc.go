@@ -3,8 +3,7 @@
 // at once.
 //
 // A node has file systems of its own in memory on /run, /var/lib, /var/log and /dev/shm; everything else is the
-// machine's, at the same paths, and writable. So nothing of a node may live below /var/lib: neither TMPDIR nor
-// the user's cache. Its cgroup is the root of what it sees of cgroups.
+// machine's, at the same paths, and writable, TMPDIR and the user's cache in any case. Its cgroup is the root of what it sees of cgroups.
 //
 // A keeper process stands between the test and the node. When the test ends, or the test process is
 // killed, whatever way, the keeper kills all that runs in the node (the shims of containerd are nobody's

@@ -60,15 +60,20 @@ func Start(t testing.TB, opts Options) *Node {
 	}
 	n.CGroup = fmt.Sprintf("cnikit-%d-%d-%s", os.Getpid(), number, n.Name)
 	n.join = filepath.Join(testbin.Tools(t, "internal/e2e", nil, "./node/keeper"), "keeper")
-	if err := n.start(); err != nil {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.start(os.TempDir(), cache); err != nil {
 		t.Fatalf("node %s: %v\n%s", n.Name, err, n.said)
 	}
 	t.Cleanup(n.Stop)
 	return n
 }
 
-func (n *Node) start() error {
-	n.keeper = exec.Command(n.join, n.CGroup, n.Name)
+// start starts the keeper, and waits until the node is there. The folders are seen in the node, too.
+func (n *Node) start(dirs ...string) error {
+	n.keeper = exec.Command(n.join, append([]string{n.CGroup, n.Name}, dirs...)...)
 	// A Ctrl-C at the terminal is not for the keeper: it takes everything away after the test process is gone.
 	n.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	n.keeper.Stderr = n.said

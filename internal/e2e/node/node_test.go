@@ -137,7 +137,7 @@ func TestDaemon(t *testing.T) {
 		{"stop", (*node.Daemon).Stop, "hello\nterminated\n"},
 		{"kill", (*node.Daemon).Kill, "hello\n"},
 	} {
-		d := n.Daemon(end.name, "env", "WORD=hello", "bash", "-c", `trap "echo terminated; exit" TERM; echo $WORD; read < <(sleep 1000)`)
+		d := n.Daemon(end.name, "env", "WORD=hello", "bash", "-c", `trap "echo terminated; exit" TERM; echo $WORD; while :; do sleep 0.01; done`)
 		skeltest.Eventually(t, "the daemon's word", func() bool { return strings.Contains(d.Log(), "hello") })
 		if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", d.PID)); err != nil || string(comm) != "bash\n" {
 			t.Errorf("PID is that of %q (%v), not the daemon's", comm, err)
@@ -145,6 +145,28 @@ func TestDaemon(t *testing.T) {
 		end.f(d)
 		if d.Log() != end.says {
 			t.Errorf("%s: the log is %q, expected %q", end.name, d.Log(), end.says)
+		}
+	}
+}
+
+// The test's folders are the node's as well, also below what the node has of its own.
+func TestFolders(t *testing.T) {
+	skeltest.NeedRoot(t)
+	for _, parent := range []string{os.TempDir(), "/run/cnikit"} { // the latter is this test process's own
+		t.Setenv("TMPDIR", parent)
+		dir, err := os.MkdirTemp("", "node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		file := filepath.Join(dir, "f")
+		node.Start(t, node.Options{}).Run("sh", "-c", "echo hello > "+file)
+		if got, err := os.ReadFile(file); err != nil || string(got) != "hello\n" {
+			t.Errorf("below %s: %q, %v", dir, got, err)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // first is the first process of a node.
-func first(name string) error {
+func first(name string, dirs []string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGCHLD)
 	hierarchies, err := mounted() // before /sys is another
 	if err != nil {
 		return err
 	}
-	if err := mounts(hierarchies); err != nil {
+	if err := mounts(hierarchies, dirs); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte(name)); err != nil {
@@ -54,8 +54,18 @@ func reap() error {
 	}
 }
 
-// mounts makes the node's own file systems: what programs write there is in memory, and goes with the node.
-func mounts(hierarchies []hierarchy) error {
+// mounts makes the node's own file systems: what programs write there is in memory, and goes with the node. What
+// they hide of the folders is put back.
+func mounts(hierarchies []hierarchy, dirs []string) error {
+	kept := make([]*os.File, len(dirs))
+	for i, dir := range dirs {
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		kept[i] = f
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
@@ -74,6 +84,11 @@ func mounts(hierarchies []hierarchy) error {
 			return fmt.Errorf("mount %s on %q: %w", m.kind, m.dir, err)
 		}
 	}
+	for i, dir := range dirs {
+		if err := show(dir, kept[i]); err != nil {
+			return err
+		}
+	}
 	if err := cgroups(hierarchies); err != nil {
 		return err
 	}
@@ -85,6 +100,24 @@ func mounts(hierarchies []hierarchy) error {
 	// As an init of a real machine leaves them: runtimes and kubelet count on it.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make the mounts shared: %w", err)
+	}
+	return nil
+}
+
+// show puts a folder back to where it was, if it is not seen there any more.
+func show(dir string, kept *os.File) error {
+	was, err := kept.Stat()
+	if err != nil {
+		return err
+	}
+	if is, err := os.Stat(dir); err == nil && os.SameFile(was, is) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept.Fd()), dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("put %q back: %w", dir, err)
 	}
 	return nil
 }

@@ -1,13 +1,13 @@
 // Command keeper makes a node, the namespaces and cgroups that stand for a machine, and takes it away again.
 // Package node starts it, in one of three ways:
 //
-//	keeper CGROUP NAME
+//	keeper CGROUP NAME DIR...
 //
-// makes the node: its first process, in namespaces and cgroups of its own. It prints that process's id when
-// the node is ready. When stdin ends, which it does also when the test process dies of whatever, everything
+// makes the node: its first process, in namespaces and cgroups of its own, which sees the folders wherever they
+// are. It prints that process's id when the node is ready. When stdin ends, which it does also when the test process dies of whatever, everything
 // in the node is killed and the cgroups are removed.
 //
-//	keeper -init NAME
+//	keeper -init NAME DIR...
 //
 // is that first process: mounts, host name, lo; and it reaps the orphans, as containerd's shims are.
 //
@@ -37,21 +37,21 @@ func main() {
 
 func run(args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == "-init":
-		return first(args[1])
+	case len(args) > 1 && args[0] == "-init":
+		return first(args[1], args[2:])
 	case len(args) > 1 && args[0] == "-join":
 		return join(args[1], args[1:])
-	case len(args) == 2:
-		return keep(args[0], args[1])
+	case len(args) > 1:
+		return keep(args[0], args[1:])
 	}
-	return fmt.Errorf("arguments %q: expected CGROUP NAME, -init NAME, or -join and a command", args)
+	return fmt.Errorf("arguments %q: expected CGROUP and NAME, -init and NAME, or -join and a command", args)
 }
 
 // namespaces are those of a node. The cgroup namespace makes the node's cgroup the root of what is seen in it,
 // so that each runtime may put containers where it is used to, and all of it is below one folder.
 const namespaces = unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWCGROUP
 
-func keep(cgroup, name string) error {
+func keep(cgroup string, args []string) error {
 	hierarchies, err := mounted()
 	if err != nil {
 		return err
@@ -61,16 +61,16 @@ func keep(cgroup, name string) error {
 			return errors.Join(err, remove(hierarchies, cgroup))
 		}
 	}
-	return errors.Join(node(hierarchies, name), remove(hierarchies, cgroup))
+	return errors.Join(node(hierarchies, args), remove(hierarchies, cgroup))
 }
 
 // node starts the first process and stays until stdin ends; then nothing of the node runs any more.
-func node(hierarchies []hierarchy, name string) error {
+func node(hierarchies []hierarchy, args []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self, "-init", name)
+	cmd := exec.Command(self, append([]string{"-init"}, args...)...)
 	cmd.Stderr = os.Stderr
 	ready, err := cmd.StdoutPipe()
 	if err != nil {
