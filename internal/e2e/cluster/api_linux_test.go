@@ -173,15 +173,15 @@ func TestTwoAPIs(t *testing.T) {
 	if a.URL == b.URL || a.NodeURL == b.NodeURL {
 		t.Errorf("both are at %s, %s", a.URL, a.NodeURL)
 	}
+	checkRelease(t, a)
 	if text, err := os.ReadFile(a.CA); err != nil || !strings.Contains(string(text), "BEGIN CERTIFICATE") {
 		t.Errorf("CA: %v\n%s", err, text)
 	}
 }
 
-// The programs say the version that is built: the number stands in two places.
-func TestRelease(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
+// checkRelease: the programs say the version that is built. The number stands in two places.
+func checkRelease(t *testing.T, api *cluster.API) {
+	t.Helper()
 	text, err := os.ReadFile("../tools/kubernetes/go.mod")
 	if err != nil {
 		t.Fatal(err)

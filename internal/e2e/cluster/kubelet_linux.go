@@ -56,7 +56,7 @@ func (n *Node) WaitReady(t testing.TB, ready bool, text string) string {
 	err := eventually(t.Context(), func() (err error) {
 		now, err = n.condition(t.Context())
 		if err == nil && (now.Status != want || !strings.Contains(now.Message, text)) {
-			err = fmt.Errorf("Ready is %s: %s", now.Status, now.Message)
+			err = fmt.Errorf("condition Ready is %s: %s", now.Status, now.Message)
 		}
 		return err
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/cnikit/cnikit/internal/e2e/cluster"
 	"github.com/cnikit/cnikit/internal/e2e/node"
 	"github.com/cnikit/cnikit/internal/testbin"
-	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // binDirs are our plugin of the given name and the reference host-local.
@@ -226,60 +225,4 @@ spec:
 		}
 		p.Delete(t)
 	}
-}
-
-// After a cluster's end nothing of it is there: links, processes, cgroups, files.
-func TestNothingLeft(t *testing.T) {
-	before := skeltest.HostSnapshot(t)
-	var dirs []string
-	t.Run("cluster", func(t *testing.T) {
-		api := cluster.StartAPI(t, cluster.APIOptions{})
-		n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
-		n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
-		n.WaitReady(t, true, "")
-		n.RunPod(t, listen) // and not deleted
-		dirs = append(dirs, n.Dir, filepath.Dir(api.CA), n.CGroup)
-	})
-	if diff := before.Diff(skeltest.HostSnapshot(t)); diff != "" {
-		t.Errorf("links and addresses:\n%s", diff)
-	}
-	for _, what := range remains(t, dirs) {
-		t.Error(what)
-	}
-}
-
-// remains are the files and cgroups of a cluster, given by its folders and its node's cgroup, and the processes
-// that name one of them.
-func remains(t *testing.T, names []string) (found []string) {
-	t.Helper()
-	for _, name := range names {
-		paths, err := filepath.Glob("/sys/fs/cgroup/*/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if filepath.IsAbs(name) {
-			paths = []string{name}
-		}
-		for _, path := range paths {
-			if _, err := os.Stat(path); err == nil {
-				found = append(found, path)
-			}
-		}
-	}
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range lines {
-		line, err := os.ReadFile(path)
-		if err != nil {
-			continue // has ended meanwhile
-		}
-		for _, name := range names {
-			if strings.Contains(string(line), name) {
-				found = append(found, path+": "+strings.ReplaceAll(string(line), "\x00", " "))
-			}
-		}
-	}
-	return found
 }
