@@ -21,16 +21,26 @@
 //   - Started by hand it explains itself, and checks configurations: see [Main]. The doc tag of a key is its
 //     explanation, an example tag puts it into the example; types are described by their own errors, by
 //     what stands behind "expected" in them.
-//   - Bytes kept for an attachment between ADD and DEL ([netconf.Request.State]).
+//   - Bytes kept for an attachment between ADD and DEL ([netconf.Request.State], made by the package state).
+//   - A log, by log/slog. On stderr, which ends in the runtime's: warnings (Request.Warn, unknown keys) and the
+//     error. With "log": {"file": "/var/log/x.log"} in a configuration there too, and a line at the end of
+//     each call. "level" (off, error, warn, info, debug) is the file's, which has info by default, or that of
+//     stderr where there is no file; debug has the begin and end of each step. A file that cannot be written fails no
+//     call. Each line has the attachment, the step, and the traceparent of TRACEPARENT; see [Logger].
 //
 // [Plugin.Do] serves a call in-process, for daemons and delegates; [Plugin.Run] takes environment and
 // streams as values, for tests (see the package skeltest); [Funcs] is for verbs written by hand.
 //
 // skel is the only room that touches the environment, the standard streams, signals and the exit code,
-// and it touches nothing else but its run directory (and, by hand, the files to check): no netlink, no other process.
+// and it touches nothing else but its run directory, its log (and, by hand, the files to check): no netlink, no other
+// process.
 //
 // A step of your own must look for its part before anything else: what goes wrong before that is wrapped
 // by [netconf.Unchanged], or the rollback of a second ADD takes the live attachment away (see [Step]).
+//
+// A panic of a step is caught, but not one in a goroutine that a step has started, which Go lets nobody else
+// catch: the process ends at once with exit status 2, its stack on stderr, nothing on stdout and no rollback; the
+// DEL that the runtime owes takes away what was made. Such a goroutine recovers by itself.
 //
 // The one trap: Plugin.Steps must be pure. It is called on DEL and GC too, with a configuration that
 // may be missing most of itself, so it must not look at the world and must not dereference what may be

@@ -3,6 +3,7 @@ package skel_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -108,4 +109,31 @@ func ExampleFuncs() {
 	}
 	p.Run(context.Background(), skel.IO{Env: []string{"CNI_COMMAND=VERSION"}, Stdin: strings.NewReader(`{"cniVersion": "1.0.0"}`), Stdout: os.Stdout, Stderr: os.Stderr})
 	// Output: {"cniVersion":"1.0.0","supportedVersions":["0.1.0","0.2.0","0.3.0","0.3.1","0.4.0","1.0.0"]}
+}
+
+// Logger is for what a step has to tell, WithLogger for a daemon that wants to hear it.
+func ExampleLogger() {
+	ask := skel.Funcs{Add: func(ctx context.Context, req *netconf.Request) error {
+		skel.Logger(ctx).Info("the daemon has answered", "device", "ens5")
+		return nil
+	}, Title: "daemon"}
+	p := skel.Plugin[struct{}]{
+		Name: "eni", Kind: skel.Meta, RunDir: os.TempDir(), Versions: []string{"0.3.1"},
+		Steps: func(*netconf.Request, *struct{}) skel.Steps { return skel.Steps{ask.Step()} },
+	}
+	noTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "duration" {
+			return slog.Attr{}
+		}
+		return a
+	}
+	ctx := skel.WithLogger(context.Background(), slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: noTime})))
+	req := &netconf.Request{Command: netconf.Add, ContainerID: "c1", IfName: "eth0", Config: []byte(`{"cniVersion":"0.3.1"}`),
+		Network: netconf.Network{Name: "net", CNIVersion: "0.3.1"}}
+	if err := p.Do(ctx, req); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// level=INFO msg="the daemon has answered" plugin=eni verb=ADD network=net container=c1 ifname=eth0 step=daemon device=ens5
+	// level=INFO msg=done plugin=eni verb=ADD network=net container=c1 ifname=eth0 code=0
 }

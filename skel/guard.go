@@ -3,6 +3,7 @@ package skel
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -24,14 +25,23 @@ func guard(ctx context.Context, req *netconf.Request, step Step, verb verb) erro
 	}
 	name := nameOf(step)
 	ctx, rolling := withRolling(ctx)
-	return await(ctx, rolling, name, func() error {
-		return protect(req, name, func() error {
-			if err := verb(step, ctx, req); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			return nil
+	return logged(ctx, req, name, func(ctx context.Context) error {
+		return await(ctx, rolling, name, func() error {
+			return protect(req, name, func() error {
+				if err := verb(step, ctx, req); err != nil {
+					return usable(fmt.Errorf("%s: %w", name, err))
+				}
+				return nil
+			})
 		})
 	})
+}
+
+// usable asks an error, where a panic is caught, what it will be asked later: one whose methods panic, as those of
+// a nil *netconf.Error that was returned as an error do, would end the process in the middle of an ADD.
+func usable(err error) error {
+	_, _ = netconf.Code(err), netconf.IsUnchanged(err) // see above
+	return err
 }
 
 // share gives one of the steps that are left to undo its part of the time: at least leaveAfter, also after
@@ -81,7 +91,7 @@ func protect(req *netconf.Request, name string, f func() error) (err error) {
 	returned := false
 	defer func() {
 		if p := recover(); p != nil {
-			req.Warn("panic", "step", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			req.Warn("panic", "in", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = netconf.Errorf(netconf.CodeInternal, "%s: panic: %v", name, p)
 		} else if !returned {
 			err = netconf.Errorf(netconf.CodeInternal, "%s: the goroutine was ended by runtime.Goexit", name)
@@ -90,6 +100,31 @@ func protect(req *netconf.Request, name string, f func() error) (err error) {
 	err = f()
 	returned = true
 	return err
+}
+
+// caught turns a panic of f into an error, for goroutines of ours that call what is not ours.
+func caught(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = netconf.Errorf(netconf.CodeInternal, "panic: %v", p)
+		}
+	}()
+	return f()
+}
+
+// within runs f and waits for it no longer than a time; then it is left behind, and the error is
+// os.ErrDeadlineExceeded.
+func within(limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- caught(f) }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	}
 }
 
 type rollingKey struct{}

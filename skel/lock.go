@@ -2,32 +2,12 @@ package skel
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/cnikit/cnikit/netconf"
 )
-
-// attachment is the name of an attachment of this plugin: what its lock and its state are filed
-// under. None of the parts can contain a ':' (netconf.Parse sees to it), so two attachments
-// cannot share one. A name that would be too long for a file ends in a hash of the whole; so does one
-// that is no file name, as a DEL may bring it, whose configuration is not refused: "../x" is a path.
-func (c *core) attachment(req *netconf.Request) string {
-	name := fmt.Sprintf("%s:%s:%s:%s", c.name, req.Network.Name, req.ContainerID, req.IfName)
-	valid := netconf.CheckName(req.Network.Name) == nil
-	if valid && len(name) <= 200 {
-		return name
-	}
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	if !valid {
-		return fmt.Sprintf("%s:%016x", c.name, h.Sum64())
-	}
-	return fmt.Sprintf("%.180s:%016x", name, h.Sum64())
-}
 
 type heldKey struct{ name string }
 
@@ -37,14 +17,13 @@ type heldKey struct{ name string }
 // directory cannot be used (full, read-only) the call goes on without a lock, with a warning: a
 // container that cannot be removed is worse than two calls at once, which runtimes avoid by themselves.
 func (c *core) locked(ctx context.Context, req *netconf.Request, f func(context.Context) error) error {
-	name := c.attachment(req)
 	if req.State == nil {
-		req.State = &record{path: filepath.Join(c.runDir, name+".state"), name: name, lenient: req.Lenient(), warn: req.Warn}
+		req.State = c.recorder(ctx, req)
 	}
 	if req.Command == netconf.GC || req.Command == netconf.Status { // no attachment's
 		return f(ctx)
 	}
-	key := heldKey{filepath.Join(c.runDir, name+".lock")}
+	key := heldKey{filepath.Join(c.runDir, c.attachment(req).Key()+".lock")}
 	if ctx.Value(key) != nil {
 		return f(ctx)
 	}

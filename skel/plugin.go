@@ -47,19 +47,27 @@ type Plugin[C any] struct {
 	Validate func(req *netconf.Request, conf *C) error // ADD, CHECK, STATUS only; never DEL, GC
 	Steps    func(req *netconf.Request, conf *C) Steps // pure: no kernel, no network, no clock, no error (see netconf.Request.Reject)
 	Versions []string                                  // the versions of the specification it announces; nil: all
-	Timeout  time.Duration                             // of a verb; 0 means 90 s for ADD, 60 s else. Rollback has 10 s of its own
+	Timeout  time.Duration                             // of a verb, with the reading of stdin and the wait for the lock; 0 means 90 s for ADD, 60 s else. Rollback has 10 s of its own
+	Timeouts map[netconf.Command]time.Duration         // of single verbs, before Timeout
 	Strict   bool                                      // an unknown key of the configuration is an error with code 2, not a warning
 	RunDir   string                                    // for locks and state; default DefaultRunDir
 }
 
 // Do serves one call in-process, for daemons, delegates and tests: everything that Main does but
 // reading the call and printing the answer. On ADD the result is in req.Result (and req.Prev). req.State
-// is set where it is nil. The caller closes the request.
+// is set where it is nil, and so is req.Warn. It logs where the context says ([WithLogger], or the call that it is
+// made in), whatever the configuration has under "log". The caller closes the request.
 func (p Plugin[C]) Do(ctx context.Context, req *netconf.Request) error {
 	c := p.core()
-	ctx, cancel := c.bounded(ctx, req.Command)
+	log := &callLog{to: handlerOf(ctx), plugin: c.name, req: req, begun: time.Now()}
+	if req.Warn == nil {
+		req.Warn = log.warn
+	}
+	ctx, cancel := c.bounded(log.in(ctx), req.Command)
 	defer cancel()
-	return c.do(ctx, req, func() error { return nil })
+	err := c.do(ctx, req, func() error { return nil })
+	log.end(ctx, err)
+	return err
 }
 
 // core is a Plugin without its type parameter, so that the machinery is compiled once.
@@ -70,6 +78,7 @@ type core struct {
 	kind                Kind
 	versions            []string
 	timeout             time.Duration
+	timeouts            map[netconf.Command]time.Duration
 	strict              bool
 	// decode reads and validates the configuration; describe then lists the steps.
 	decode func(req *netconf.Request) (describe func() Steps, err error)
@@ -80,7 +89,7 @@ type core struct {
 }
 
 func (p Plugin[C]) core() *core {
-	c := &core{config: reflect.TypeFor[C](), name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, strict: p.Strict}
+	c := &core{config: reflect.TypeFor[C](), name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, timeouts: p.Timeouts, strict: p.Strict}
 	if c.runDir == "" {
 		c.runDir = DefaultRunDir
 	}
@@ -95,8 +104,11 @@ func (p Plugin[C]) core() *core {
 	}
 	c.decode = func(req *netconf.Request) (func() Steps, error) {
 		conf, err := netconf.Decode(req, p.Defaults)
+		err = netconf.Join(err, c.checkLog(req))
 		if err == nil && p.Validate != nil && !req.Lenient() {
-			err = p.Validate(req, conf)
+			if err = p.Validate(req, conf); err != nil {
+				err = usable(err)
+			}
 		}
 		return func() Steps { return p.Steps(req, conf) }, err
 	}
@@ -115,6 +127,8 @@ func (p Plugin[C]) core() *core {
 // limit is how long a verb may take.
 func (c *core) limit(command netconf.Command) time.Duration {
 	switch {
+	case c.timeouts[command] > 0:
+		return c.timeouts[command]
 	case c.timeout > 0:
 		return c.timeout
 	case command == netconf.Add:
@@ -132,10 +146,8 @@ func (c *core) bounded(ctx context.Context, command netconf.Command) (context.Co
 // do serves a call within the context's time. finish is what remains to be done of an ADD when the steps
 // are done (print the result); if it fails they are rolled back.
 func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error) error {
-	if req.Warn == nil { // a request made by hand
-		req.Warn = func(string, ...any) {}
-	}
-	if req.Result == nil {
+	if req.Result == nil { // a request made by hand
+
 		req.Result = &types100.Result{}
 	}
 	req.Strict = req.Strict || c.strict
@@ -152,11 +164,15 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 		case netconf.Del:
 			err := steps.Del(ctx, req)
 			if err == nil {
-				forgetAll(req)
+				forget(req)
 			}
 			return err
 		case netconf.GC:
-			return steps.GC(ctx, req)
+			err := steps.GC(ctx, req)
+			if err == nil {
+				c.forgetStale(ctx, req)
+			}
+			return err
 		}
 		return unavailable(steps.Status(ctx, req))
 	})
@@ -204,8 +220,8 @@ func (c *core) add(ctx context.Context, req *netconf.Request, steps Steps, finis
 		}
 	}
 	var failed *addError
-	if r, ok := req.State.(*record); ok && err != nil && !errors.As(err, &failed) {
-		r.forgetSaved()
+	if err != nil && !errors.As(err, &failed) {
+		undo(req)
 	}
 	return err
 }
@@ -339,12 +355,8 @@ func checkNetns(req *netconf.Request, kind Kind) error {
 
 // overridden tells whether the caller wants to work in its own namespace, as upstream's skel allows.
 func overridden(req *netconf.Request) bool {
-	for _, kv := range req.Environ {
-		if v, ok := strings.CutPrefix(kv, "CNI_NETNS_OVERRIDE="); ok {
-			return v == "1" || strings.EqualFold(v, "true")
-		}
-	}
-	return false
+	v := lookup(req.Environ, "CNI_NETNS_OVERRIDE")
+	return v == "1" || strings.EqualFold(v, "true")
 }
 
 var (

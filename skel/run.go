@@ -5,12 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,14 +24,7 @@ type IO struct {
 	Stdout, Stderr io.Writer // the one JSON document or none; the log
 }
 
-func (io IO) getenv(key string) string {
-	for _, kv := range slices.Backward(io.Env) { // of two the last counts, as for exec
-		if v, ok := strings.CutPrefix(kv, key+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
+func (io IO) getenv(key string) string { return lookup(io.Env, key) }
 
 // Run serves one call and returns the exit status: 0, or 1 with an error document on Stdout. It
 // touches nothing of the process: no os.Args, environment, file descriptor, signal or exit.
@@ -43,10 +33,13 @@ func (p Plugin[C]) Run(ctx context.Context, io IO) int {
 }
 
 func (c *core) run(ctx context.Context, call IO) int {
+	begun := time.Now()
 	ctx, cancel := c.bounded(ctx, netconf.Command(call.getenv("CNI_COMMAND")))
 	defer cancel()
-	said, stdout := &warnings{}, &output{to: call.Stdout}
-	req, err := c.parse(ctx, call, said)
+	stdout := &output{to: call.Stdout}
+	log, close, err := c.parse(ctx, call, begun)
+	defer close()
+	req := log.req
 	switch {
 	case err != nil:
 		err = netconf.Join(err, c.more(req, err))
@@ -56,22 +49,26 @@ func (c *core) run(ctx context.Context, call IO) int {
 			err = stdout.write(document.Bytes())
 		}
 	default:
-		err = c.do(ctx, req, func() error {
+		err = c.do(log.in(ctx), req, func() error {
 			var document bytes.Buffer
 			if err := c.encode(req, &document); err != nil {
 				return err
 			}
 			return stdout.write(document.Bytes())
 		})
-		if closeErr := req.Close(); closeErr != nil {
+		// A closer of an author's may hang, or panic, when the result is printed already.
+		if closeErr := within(leaveAfter, req.Close); closeErr != nil {
 			req.Warn("close what the call had opened", "error", closeErr.Error())
 		}
 	}
-	if err == nil {
-		return 0
+	if err != nil {
+		stdout.report(req, errorDocument(req, err, log.said))
 	}
-	stdout.report(req, errorDocument(req, err, said))
-	return 1
+	log.end(ctx, err)
+	if err != nil {
+		return 1
+	}
+	return 0
 }
 
 // output is stdout, which gets one document.
@@ -103,15 +100,11 @@ func (o *output) report(req *netconf.Request, document []byte) {
 		req.Warn("the error is not reported on stdout, where a part of the result may be", "error", string(document))
 		return
 	}
-	done := make(chan error, 1)
-	go func() { done <- o.write(document) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			req.Warn("the error could not be reported on stdout", "error", err.Error())
-		}
-	case <-time.After(leaveAfter):
+	switch err := within(leaveAfter, func() error { return o.write(document) }); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		req.Warn("nobody reads the error from stdout")
+	case err != nil:
+		req.Warn("the error could not be reported on stdout", "error", err.Error())
 	}
 }
 
@@ -124,31 +117,35 @@ func (c *core) encode(req *netconf.Request, out io.Writer) error {
 	return req.EncodeResult(out)
 }
 
-// parse reads the call. It does not wait for the end of stdin longer than the call may take.
-func (c *core) parse(ctx context.Context, call IO, said *warnings) (*netconf.Request, error) {
+// parse reads the call, and begins its log. It does not wait for the end of stdin longer than the call may take.
+func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLog, close func(), err error) {
 	type parsed struct {
 		req *netconf.Request
 		err error
 	}
+	none := &netconf.Request{Command: netconf.Command(call.getenv("CNI_COMMAND")), Result: &types100.Result{}}
 	done := make(chan parsed, 1)
 	go func() {
-		req, err := netconf.Parse(call.getenv, call.Stdin)
-		done <- parsed{req, err}
+		p := parsed{req: none}
+		p.err = caught(func() (err error) {
+			p.req, err = netconf.Parse(call.getenv, call.Stdin)
+			return err
+		})
+		done <- p
 	}()
 	var p parsed
 	select {
 	case p = <-done:
 	case <-ctx.Done():
-		p.req = &netconf.Request{Command: netconf.Command(call.getenv("CNI_COMMAND")), Result: &types100.Result{}}
-		p.err = netconf.Errorf(netconf.CodeTryAgainLater, "stdin has no end: %w", context.Cause(ctx))
+		p = parsed{none, netconf.Errorf(netconf.CodeTryAgainLater, "stdin has no end: %w", context.Cause(ctx))}
 	}
-	log := &log{to: call.Stderr}
-	p.req.Environ, p.req.Stderr = call.Env, log
-	p.req.Warn = c.warner(p.req, log, said)
-	if err := p.req.Warnings(); err != nil {
-		p.req.Warn("goes on: " + err.Error())
+	req := p.req
+	req.Environ = call.Env
+	log, close = c.openLog(req, call.Stderr, begun)
+	if err := req.Warnings(); err != nil {
+		req.Warn("goes on: " + err.Error())
 	}
-	return p.req, p.err
+	return log, close, p.err
 }
 
 // more is what else is wrong with the configuration of an ADD or CHECK that was refused for another
@@ -163,80 +160,6 @@ func (c *core) more(req *netconf.Request, known error) error {
 		return nil
 	}
 	return err
-}
-
-// warnings are those of a call, for the details of its error: a mistyped key may be why it failed, and a
-// runtime shows the error and not stderr.
-type warnings struct {
-	mu   sync.Mutex
-	said []string
-}
-
-// maxWarnings is how many are repeated in an error; stderr has them all.
-const maxWarnings = 5
-
-func (w *warnings) add(msg string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.said) < maxWarnings {
-		w.said = append(w.said, "warning: "+msg)
-	}
-}
-
-func (w *warnings) list() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.said)
-}
-
-// log is stderr, which warnings and delegates write to, perhaps at the same time. One that takes nothing
-// for a second, as a full pipe that nobody reads, gets no more: a call does not hang for its log.
-type log struct {
-	mu   sync.Mutex
-	to   io.Writer
-	dead bool
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.dead {
-		return 0, os.ErrDeadlineExceeded
-	}
-	type outcome struct {
-		n   int
-		err error
-	}
-	done, text := make(chan outcome, 1), slices.Clone(p) // the caller has its bytes back if this is left behind
-	go func() {
-		n, err := l.to.Write(text)
-		done <- outcome{n, err}
-	}()
-	select {
-	case o := <-done:
-		return o.n, o.err
-	case <-time.After(leaveAfter):
-		l.dead = true
-		return 0, os.ErrDeadlineExceeded
-	}
-}
-
-// warner writes warnings to the log: one line each, key=value behind the message, a stack below it. A
-// log that cannot be written is no reason for a call to fail.
-func (c *core) warner(req *netconf.Request, log io.Writer, said *warnings) func(string, ...any) {
-	return func(msg string, args ...any) {
-		said.add(msg)
-		line := fmt.Sprintf("%s: %s %s/%s/%s: warning: %s", c.name, req.Command, req.Network.Name, req.ContainerID, req.IfName, msg)
-		stack := ""
-		for i := 0; i+1 < len(args); i += 2 {
-			if args[i] == "stack" {
-				stack = fmt.Sprintf("\n%v", args[i+1])
-				continue
-			}
-			line += fmt.Sprintf(" %v=%q", args[i], fmt.Sprint(args[i+1]))
-		}
-		_, _ = io.WriteString(log, line+stack+"\n") // see above
-	}
 }
 
 // versionDocument is the answer to VERSION, in the version that was asked with (SPEC, section 4

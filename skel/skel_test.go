@@ -20,7 +20,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if _, ok := os.LookupEnv("SKEL_TEST_PLUGIN"); ok {
+	if mode, ok := os.LookupEnv("SKEL_TEST_PLUGIN"); ok {
+		processMain(mode)
 		pluginMain() // never returns; were it to run the tests, they would start one another without end
 	}
 	skeltest.Main(m)

@@ -1,148 +1,103 @@
 package skel
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/state"
 )
 
-// stateVersion is of the layout of a state file.
-const stateVersion = 1
-
-// record is the Recorder that keeps an attachment's entries in one file, which is replaced whole: a
-// reader sees the old one or the new one. The file is gone when the last entry is.
-type record struct {
-	path, name string
-	lenient    bool     // DEL: a file that cannot be read is as good as none
-	saved      []string // what was saved in this call
-	warn       func(msg string, args ...any)
+// attachment is whose call it is: what its lock and its state are filed under.
+func (c *core) attachment(req *netconf.Request) state.Attachment {
+	return state.Attachment{Plugin: c.name, Network: req.Network.Name, ContainerID: req.ContainerID, IfName: req.IfName}
 }
 
-type stateFile struct {
-	Version    int               `json:"version"`
-	Attachment string            `json:"attachment"` // plugin:network:container:ifname
-	Entries    map[string][]byte `json:"entries"`
-}
-
-// Save keeps data under key.
-func (r *record) Save(key string, data []byte) error {
-	s, err := r.read()
-	if err != nil {
-		return err
+// recorder is what becomes the request's State.
+func (c *core) recorder(ctx context.Context, req *netconf.Request) netconf.Recorder {
+	store := state.Store{Dir: c.runDir, Warn: req.Warn}
+	switch req.Command {
+	case netconf.GC:
+		stale, err := store.Stale(ctx, c.name, req.Network.Name, req.Network.ValidAttachments)
+		return &staleState{noState{req.Command}, stale, err}
+	case netconf.Status:
+		return noState{req.Command}
 	}
-	s.Entries[key] = data
-	r.saved = append(r.saved, key)
-	return r.write(s)
+	return store.Open(ctx, c.attachment(req), req.Command)
 }
 
-// forgetSaved drops what was saved in this call: an ADD that was undone. What was there before stays: in
-// a second ADD it is the live attachment's.
-func (r *record) forgetSaved() {
-	for _, key := range r.saved {
-		if err := r.Forget(key); err != nil {
-			r.warn("the ADD was undone, its state was not", "error", err.Error())
+// noState is the State of a call that is of no attachment.
+type noState struct{ command netconf.Command }
+
+func (n noState) Save(key string, _ []byte) error {
+	return netconf.Errorf(netconf.CodeInternal, "state %q: %s is of no attachment whose state it could be", key, n.command)
+}
+func (noState) Load(string) ([]byte, error) { return nil, nil }
+func (noState) Forget(string) error         { return nil }
+
+// staleState is the State of a GC: it lists those of the attachments that are no more, see Collector.
+type staleState struct {
+	noState
+	records []*state.Record
+	err     error
+}
+
+// Each calls f with what is kept for each attachment that the runtime does not list as alive, and goes on after an
+// error.
+func (s *staleState) Each(f func(containerID, ifname string, kept netconf.Recorder) error) error {
+	errs := []error{s.err}
+	for _, r := range s.records {
+		if of := r.Attachment(); of.ContainerID != "" { // else the record is damaged, and nothing can be read from it
+			errs = append(errs, f(of.ContainerID, of.IfName, r))
+		}
+	}
+	return netconf.Join(errs...)
+}
+
+// undo drops what the steps of an ADD that was undone have saved.
+func undo(req *netconf.Request) {
+	if r, ok := req.State.(*state.Record); ok {
+		if err := protect(req, "state", r.Undo); err != nil {
+			req.Warn("the ADD was undone, its state was not", "error", err.Error())
 		}
 	}
 }
 
-// Load returns what was saved under key, nil if nothing was.
-func (r *record) Load(key string) ([]byte, error) {
-	s, err := r.read()
-	if err != nil {
-		return nil, err
-	}
-	return s.Entries[key], nil
-}
-
-// Forget drops key.
-func (r *record) Forget(key string) error {
-	s, err := r.read()
-	if err != nil {
-		return err
-	}
-	if _, ok := s.Entries[key]; !ok {
-		return nil
-	}
-	delete(s.Entries, key)
-	return r.write(s)
-}
-
-func (r *record) read() (*stateFile, error) {
-	s := &stateFile{}
-	data, err := os.ReadFile(r.path)
-	if err == nil {
-		err = json.Unmarshal(data, s)
-	}
-	if err == nil && (s.Version != stateVersion || s.Attachment != r.name) {
-		err = fmt.Errorf("version %d of %q: expected version %d of %q", s.Version, s.Attachment, stateVersion, r.name)
-	}
-	switch {
-	case err == nil && s.Entries != nil:
-		return s, nil
-	case err == nil || errors.Is(err, os.ErrNotExist):
-	case r.lenient:
-		r.warn("state is not readable, goes on without it", "file", r.path, "error", err.Error())
-	default:
-		return nil, netconf.Errorf(netconf.CodeBadStore, "state %q: %w", r.path, err)
-	}
-	return &stateFile{Version: stateVersion, Attachment: r.name, Entries: map[string][]byte{}}, nil
-}
-
-func (r *record) write(s *stateFile) error {
-	if len(s.Entries) == 0 {
-		return r.remove()
-	}
-	data, err := json.Marshal(s)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(r.path), 0o700)
-	}
-	if err == nil {
-		err = replaceFile(r.path, data)
-	}
-	if err != nil {
-		return netconf.Errorf(netconf.CodeBadStore, "state: %w", err)
-	}
-	return nil
-}
-
-// replaceFile writes a file beside and moves it into place. The folder is on a tmpfs, so nothing is
-// synced: what a crash of the machine loses, it loses with the attachment.
-func replaceFile(path string, data []byte) error {
-	beside := path + ".new" // one name: the attachment's lock is held
-	if err := os.WriteFile(beside, data, 0o600); err != nil {
-		return errors.Join(err, removeFile(beside))
-	}
-	if err := os.Rename(beside, path); err != nil {
-		return errors.Join(err, removeFile(beside))
-	}
-	return nil
-}
-
-func (r *record) remove() error {
-	// What a killed Save has left beside goes too.
-	if err := errors.Join(removeFile(r.path), removeFile(r.path+".new")); err != nil {
-		return netconf.Errorf(netconf.CodeBadStore, "state: %w", err)
-	}
-	return nil
-}
-
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// forgetAll drops what a step saved and did not forget, once the attachment is gone. A file that stays
-// all the same harms nobody: an attachment's name does not come again.
-func forgetAll(req *netconf.Request) {
-	if r, ok := req.State.(*record); ok {
-		if err := r.remove(); err != nil {
+// forget drops what a step saved and did not forget, once the attachment is gone. A file that stays all the same
+// fails no DEL, which would be called again and again: GC takes it.
+func forget(req *netconf.Request) {
+	if r, ok := req.State.(*state.Record); ok {
+		if err := protect(req, "state", r.Remove); err != nil {
 			req.Warn("the attachment is gone, its state is not", "error", err.Error())
 		}
+	}
+}
+
+var errHeld = errors.New("the lock is held")
+
+// forgetStale drops the records of attachments that are no more, when all steps have collected what was left of
+// them. One whose lock is held is being made, or taken away, right now.
+func (c *core) forgetStale(ctx context.Context, req *netconf.Request) {
+	s, ok := req.State.(*staleState)
+	if !ok {
+		return
+	}
+	errs := []error{s.err}
+	now, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	end(errHeld) // nothing is waited for
+	for _, r := range s.records {
+		unlock, err := lock(now, filepath.Join(c.runDir, r.Key()+".lock"))
+		switch {
+		case err == nil:
+			errs = append(errs, protect(req, "state", r.Remove))
+			unlock()
+		case !errors.Is(err, errHeld):
+			errs = append(errs, fmt.Errorf("lock: %w", err))
+		}
+	}
+	if err := netconf.Join(errs...); err != nil {
+		req.Warn("attachments are gone, their state is not", "error", err.Error())
 	}
 }

@@ -25,7 +25,12 @@ type Step interface {
 }
 
 // Collector is a Step that leaves something behind which GC can find: it removes what belongs to the
-// network and to none of req.Network.ValidAttachments, goes on after an error and joins them.
+// network and to none of req.Network.ValidAttachments, goes on after an error and joins them. What was saved in
+// req.State for attachments that are not in that list is there to be read: req.State then has the method
+//
+//	Each(f func(containerID, ifname string, kept netconf.Recorder) error) error
+//
+// and when the GC of all steps has succeeded, skel drops it.
 type Collector interface {
 	GC(ctx context.Context, req *netconf.Request) error
 }
@@ -141,10 +146,14 @@ func isNil(s Step) bool {
 }
 
 func nameOf(s Step) string {
+	name := ""
 	if n, ok := s.(Namer); ok {
-		return n.Name()
+		_ = caught(func() error { name = n.Name(); return nil }) // one that panics has none
 	}
-	return fmt.Sprintf("%T", s)
+	if name == "" {
+		return fmt.Sprintf("%T", s)
+	}
+	return name
 }
 
 // Funcs is a Step made of functions, for who prefers to write the verbs by hand. A nil Add or Del

@@ -238,7 +238,7 @@ func TestF8TypoIsMentioned(t *testing.T) {
 		c := s.call(ns, "c1", hostLocal)
 		c.Config = strings.Replace(c.Config, `"name"`, `"mttu":1400,"name"`, 1)
 		a := c.Run(t.Context(), t, s.program).OK(t)
-		if !strings.Contains(a.Stderr, `unknown key "mttu" is ignored; did you mean "mtu"?`) || !strings.Contains(a.Stderr, "column 23") {
+		if !strings.Contains(a.Stderr, `unknown key \"mttu\" is ignored; did you mean \"mtu\"?`) || !strings.Contains(a.Stderr, "column 23") {
 			t.Errorf("stderr: %s", a.Stderr)
 		}
 		// In an error it is in the details, which a runtime shows.

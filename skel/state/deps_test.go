@@ -1,0 +1,11 @@
+package state_test
+
+import (
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/deptest"
+)
+
+func TestImports(t *testing.T) {
+	deptest.Room(t, ".", "netconf")
+}

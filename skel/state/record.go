@@ -1,0 +1,322 @@
+package state
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+const (
+	version = 1                 // of the layout of a file
+	maxFile = netconf.MaxConfig // bytes; what is larger is no record
+)
+
+// Record is what is kept for one attachment. It is a netconf.Recorder; errors carry code 105. The file is there
+// while it has entries.
+type Record struct {
+	ctx     context.Context // for the fault hook; never ends
+	of      Attachment
+	base    string // the path of the files without their endings
+	command netconf.Command
+	warn    func(msg string, args ...any)
+
+	mu     sync.Mutex        // a step that was left behind and the rollback may come together
+	before map[string][]byte // by each key that was saved here, what it was before; nil: nothing
+	warned bool              // of what cannot be read
+}
+
+var _ netconf.Recorder = (*Record)(nil)
+
+// file is the layout of a file.
+type file struct {
+	Version    int               `json:"version"`
+	Attachment Attachment        `json:"attachment"`
+	Entries    map[string][]byte `json:"entries"`
+
+	instead error // of one that could not be read: why; it may not be replaced
+}
+
+// errForeign is a record of another attachment.
+var errForeign = errors.New("it is another attachment's")
+
+// damage is a file that is no record.
+type damage struct{ error }
+
+// Attachment says whose the record is. In one that came from List and cannot be read, ContainerID and IfName are
+// empty where the file's name does not tell them.
+func (r *Record) Attachment() Attachment { return r.of }
+
+// Key is the name under which the record is filed: Attachment's own, also where that is not known whole.
+func (r *Record) Key() string { return filepath.Base(r.base) }
+
+// Save keeps data under key, in place of what was there.
+func (r *Record) Save(key string, data []byte) error {
+	return r.change(func(entries map[string][]byte) (changed bool) {
+		if _, again := r.before[key]; !again {
+			if r.before == nil {
+				r.before = map[string][]byte{}
+			}
+			r.before[key] = entries[key]
+		}
+		entries[key] = append([]byte{}, data...) // never nil
+		return true
+	})
+}
+
+// Forget drops key.
+func (r *Record) Forget(key string) error {
+	return r.change(func(entries map[string][]byte) (changed bool) {
+		_, changed = entries[key]
+		delete(entries, key)
+		return changed
+	})
+}
+
+// Undo takes back what was saved through this Record, for an ADD that was undone: what was there before is
+// there again, for in a second ADD it is the live attachment's. What was forgotten since stays forgotten.
+func (r *Record) Undo() error {
+	if !r.touched() {
+		return nil
+	}
+	return r.change(func(entries map[string][]byte) (changed bool) {
+		for key, data := range r.before {
+			if _, there := entries[key]; !there {
+				continue
+			}
+			if entries[key] = data; data == nil {
+				delete(entries, key)
+			}
+			changed = true
+		}
+		return changed
+	})
+}
+
+func (r *Record) touched() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.before) > 0
+}
+
+// Load returns what was saved under key, nil if nothing was.
+func (r *Record) Load(key string) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := r.read()
+	if err != nil {
+		return nil, r.failed(err)
+	}
+	return f.Entries[key], nil
+}
+
+// Remove takes the record away, once the attachment is gone, with what else is there under its name. That of
+// another attachment is left alone.
+func (r *Record) Remove() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.decode(); errors.Is(err, errForeign) {
+		return nil
+	}
+	var errs []error
+	for _, end := range []string{ending, beside, aside} {
+		if _, err := os.Lstat(r.base + end); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		err := netconf.Before(r.ctx, "state remove "+r.Key()+end)
+		if err == nil {
+			err = remove(r.base + end)
+		}
+		errs = append(errs, err)
+	}
+	return r.failed(errors.Join(errs...))
+}
+
+// failed makes an error that names the file.
+func (r *Record) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return netconf.Errorf(netconf.CodeBadStore, "state %q: %w", r.base+ending, err)
+}
+
+// change reads the entries, lets f change them, and writes them if it did.
+func (r *Record) change(f func(entries map[string][]byte) (changed bool)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, err := r.read()
+	if err == nil && f(s.Entries) {
+		err = r.write(s)
+	}
+	return r.failed(err)
+}
+
+// read returns the record, an empty one where there is none, or none that can be used.
+func (r *Record) read() (*file, error) {
+	f, err := r.decode()
+	lenient := r.command == netconf.Del || r.command == netconf.GC
+	instead := &file{Version: version, Attachment: r.of, Entries: map[string][]byte{}}
+	var damaged damage
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &damaged) && (lenient || r.command == netconf.Add):
+		asideErr := r.setAside()
+		if asideErr != nil && !lenient {
+			return nil, fmt.Errorf("%w; it could not be moved aside: %w", err, asideErr)
+		}
+		instead.instead = asideErr
+		r.complain("the state cannot be used, goes on without it", err, asideErr)
+	case lenient:
+		instead.instead = err
+		r.complain("the state cannot be read, goes on without it", err, nil)
+	default:
+		return nil, err
+	}
+	return instead, nil
+}
+
+// complain warns, once.
+func (r *Record) complain(msg string, err, asideErr error) {
+	if r.warned {
+		return
+	}
+	r.warned = true
+	args := []any{"file", r.base + ending, "error", err.Error()}
+	if asideErr != nil {
+		args = append(args, "aside", asideErr.Error())
+	}
+	r.warn(msg, args...)
+}
+
+// decode reads the file.
+func (r *Record) decode() (*file, error) {
+	f, err := readFile(r.base + ending)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Attachment == r.of:
+		return f, nil
+	}
+	if _, unique := fromKey(r.Key()); unique {
+		return nil, damage{fmt.Errorf("it is of %q", f.Attachment)} // somebody has put it there
+	}
+	return nil, fmt.Errorf("%w: of %q", errForeign, f.Attachment)
+}
+
+// readFile reads a record of anybody's.
+func readFile(path string) (*file, error) {
+	info, err := os.Lstat(path) // a FIFO would be waited for
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, damage{errors.New("not a regular file")}
+	case info.Size() > maxFile:
+		return nil, damage{fmt.Errorf("%d bytes: no record is that large", info.Size())}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{}
+	err = json.Unmarshal(data, f)
+	switch {
+	case f.Version > version: // which may be why it does not decode
+		return nil, damage{fmt.Errorf("its layout has version %d, of a newer plugin: expected %d", f.Version, version)}
+	case err != nil:
+		return nil, damage{err}
+	case f.Version != version:
+		return nil, damage{errors.New("without a version")}
+	case f.Entries == nil:
+		return nil, damage{errors.New("without entries")}
+	}
+	return f, nil
+}
+
+// identify finds out whose a file is that was found in the folder, and whether it is of the plugin's network.
+func (r *Record) identify(plugin, network string) bool {
+	key := r.Key()
+	of, ok := fromKey(key)
+	if !ok {
+		f, err := readFile(r.base + ending)
+		if err == nil {
+			of, ok = f.Attachment, f.Attachment.Key() == key
+		} else {
+			of, ok = Attachment{Plugin: plugin, Network: network}, strings.HasPrefix(key, plugin+":"+network+":")
+		}
+	}
+	r.of = of
+	return ok && of.Plugin == plugin && of.Network == network
+}
+
+// setAside moves a file that is no record out of the way. The last one stays, for a person to look at.
+func (r *Record) setAside() error {
+	if err := netconf.Before(r.ctx, "state rename "+r.Key()+ending); err != nil {
+		return err
+	}
+	return os.Rename(r.base+ending, r.base+aside)
+}
+
+// write replaces the file; without entries there is none.
+func (r *Record) write(f *file) error {
+	if f.instead != nil {
+		return f.instead
+	}
+	if err := netconf.Before(r.ctx, "state write "+r.Key()+ending); err != nil {
+		return err
+	}
+	if len(f.Entries) == 0 {
+		return errors.Join(remove(r.base+ending), remove(r.base+beside))
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxFile {
+		return fmt.Errorf("%d bytes: a record has at most %d", len(data), maxFile)
+	}
+	if err := os.MkdirAll(filepath.Dir(r.base), 0o700); err != nil {
+		return err
+	}
+	if err := replace(r.base+ending, r.base+beside, data); err != nil {
+		return errors.Join(err, remove(r.base+beside))
+	}
+	return nil
+}
+
+// replace writes a file beside and moves it into place. Nothing is synced: what a crash of the machine loses, it
+// loses with the attachment.
+func replace(path, beside string, data []byte) error {
+	if err := remove(beside); err != nil { // of a writer that was killed
+		return err
+	}
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := f.Write(data)
+	if err == nil && n < len(data) {
+		err = io.ErrShortWrite
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(beside, path)
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
