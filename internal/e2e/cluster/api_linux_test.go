@@ -35,11 +35,27 @@ func newAttachment(name, config string) *attachment {
 	return a
 }
 
-// A kind is defined, and an object of it lives its life; a watch sees each step.
-func TestObjects(t *testing.T) {
+// The tests of an API server share one, which takes longer to start than they do.
+func TestAPI(t *testing.T) {
 	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
+	api := cluster.StartAPI(t, cluster.APIOptions{Args: []string{"--max-requests-inflight=50"}})
 	api.NetworkAttachments(t)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *cluster.API)
+	}{
+		{"objects", testObjects},
+		{"rights", testRights},
+		{"another", testAnother},
+		{"release", testRelease},
+		{"restart", testRestart},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, api) })
+	}
+}
+
+// An object lives its life; a watch sees each step.
+func testObjects(t *testing.T, api *cluster.API) {
 	ctx, admin := t.Context(), api.Admin
 
 	seen := make(chan string, 10)
@@ -103,9 +119,7 @@ func TestObjects(t *testing.T) {
 }
 
 // An account may do what its rules say and nothing more, with a token in the header and with a kubeconfig.
-func TestRights(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
+func testRights(t *testing.T, api *cluster.API) {
 	api.Namespace(t, "tools")
 	account := api.Account(t, "tools", "reader", cluster.Rule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}})
 	none := api.Account(t, "tools", "nobody")
@@ -136,11 +150,8 @@ func TestRights(t *testing.T) {
 }
 
 // What was written is there after a crash, and so are the port and the keys; meanwhile there is no server.
-func TestAPIRestart(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
-	api.NetworkAttachments(t)
-	account := api.Account(t, "default", "reader", cluster.Rule{APIGroups: []string{"k8s.cni.cncf.io"}, Resources: []string{"*"}, Verbs: []string{"get"}})
+func testRestart(t *testing.T, api *cluster.API) {
+	account := api.Account(t, "default", "afterwards", cluster.Rule{APIGroups: []string{"k8s.cni.cncf.io"}, Resources: []string{"*"}, Verbs: []string{"get"}})
 	url := api.URL
 	for i, end := range []func(){api.Kill, api.Stop} {
 		name := fmt.Sprint("net", i)
@@ -162,26 +173,23 @@ func TestAPIRestart(t *testing.T) {
 	}
 }
 
-// Two clusters in one test know nothing of each other.
-func TestTwoAPIs(t *testing.T) {
-	t.Parallel()
-	a, b := cluster.StartAPI(t, cluster.APIOptions{}), cluster.StartAPI(t, cluster.APIOptions{Args: []string{"--max-requests-inflight=50"}})
-	a.Namespace(t, "only-a")
-	if err := b.Admin.Get(t.Context(), "/api/v1/namespaces/only-a", nil); cluster.Code(err) != 404 {
+// Another cluster in the same test knows nothing of this one.
+func testAnother(t *testing.T, api *cluster.API) {
+	other := cluster.StartAPI(t, cluster.APIOptions{})
+	api.Namespace(t, "only-here")
+	if err := other.Admin.Get(t.Context(), "/api/v1/namespaces/only-here", nil); cluster.Code(err) != 404 {
 		t.Errorf("the other cluster's namespace: %v, want 404", err)
 	}
-	if a.URL == b.URL || a.NodeURL == b.NodeURL {
-		t.Errorf("both are at %s, %s", a.URL, a.NodeURL)
+	if other.URL == api.URL || other.NodeURL == api.NodeURL {
+		t.Errorf("both are at %s, %s", api.URL, api.NodeURL)
 	}
-	checkRelease(t, a)
-	if text, err := os.ReadFile(a.CA); err != nil || !strings.Contains(string(text), "BEGIN CERTIFICATE") {
+	if text, err := os.ReadFile(other.CA); err != nil || !strings.Contains(string(text), "BEGIN CERTIFICATE") {
 		t.Errorf("CA: %v\n%s", err, text)
 	}
 }
 
-// checkRelease: the programs say the version that is built. The number stands in two places.
-func checkRelease(t *testing.T, api *cluster.API) {
-	t.Helper()
+// The programs say the version that is built: the number stands in two places.
+func testRelease(t *testing.T, api *cluster.API) {
 	text, err := os.ReadFile("../tools/kubernetes/go.mod")
 	if err != nil {
 		t.Fatal(err)

@@ -46,15 +46,33 @@ func ask(t *testing.T, n *cluster.Node, p *cluster.Pod) string {
 	return out
 }
 
-// The life of pods on our bridge plugin: addresses of its pool, packets, and nothing left at the end.
-func TestPods(t *testing.T) {
+// The tests of a node with our bridge plugin share one.
+func TestNode(t *testing.T) {
 	t.Parallel()
 	api := cluster.StartAPI(t, cluster.APIOptions{})
-	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
+	n := cluster.StartNode(t, api, cluster.NodeOptions{
+		BinDirs: binDirs(t, "bridge"), Kubelet: cluster.Object{"maxPods": 7}, Args: []string{"--node-labels=zone=a"},
+	})
+	if got := api.Kubectl(t, "get", "node", n.Name, "-o", "jsonpath={.status.capacity.pods} {.metadata.labels.zone}"); got != "7 a" {
+		t.Errorf("pods that the node takes, and its label: %q", got)
+	}
 	n.WaitReady(t, false, "cni plugin not initialized") // there is no configuration yet
 	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
 	n.WaitReady(t, true, "")
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *cluster.API, *cluster.Node)
+	}{
+		{"pods", testPods},
+		{"account", testAccountInPod},
+		{"restart", testKubeletRestart},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, api, n) })
+	}
+}
 
+// The life of pods: addresses of the pool, packets, and nothing left at the end.
+func testPods(t *testing.T, api *cluster.API, n *cluster.Node) {
 	a, b := n.RunPod(t, listen), n.RunPod(t, listen)
 	for _, p := range []*cluster.Pod{a, b} {
 		if len(p.IPs) != 1 || !netip.MustParsePrefix("10.88.7.0/24").Contains(p.IPs[0]) {
@@ -107,26 +125,8 @@ func links(t *testing.T, n *cluster.Node, of ...string) []string {
 	return strings.FieldsFunc(n.Run("ip", append([]string{"-o", "link", "show"}, of...)...), func(r rune) bool { return r == '\n' })
 }
 
-// The node is ready when the plugin's STATUS says so: it has no parent at first.
-func TestReadiness(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
-	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "macvlan")})
-	n.Runtime.Conf("10-pods.conflist", conflist("macvlan", `"master":"uplink"`, `{"subnet":"10.88.8.0/24"}`, ""))
-	t.Log(n.WaitReady(t, false, "uplink"))
-	n.Run("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "beyond")
-	n.Run("ip", "link", "set", "uplink", "up")
-	n.WaitReady(t, true, "")
-	p := n.RunPod(t, listen)
-	n.Run("ip", "link", "delete", "uplink") // the pod's link goes with it
-	n.WaitReady(t, false, "uplink")
-	p.Delete(t)
-	if leases := files(t, n, "/var/lib/cni/networks/pods"); len(leases) != 0 {
-		t.Errorf("leases after a DEL without a parent: %q", leases)
-	}
-}
-
-// Two nodes of one cluster: pods with links of their own on the nodes' network reach one another.
+// Two nodes of one cluster, ready when the plugin's STATUS says so: pods with links of their own on the nodes'
+// network reach one another.
 func TestTwoNodes(t *testing.T) {
 	t.Parallel()
 	api := cluster.StartAPI(t, cluster.APIOptions{})
@@ -135,11 +135,16 @@ func TestTwoNodes(t *testing.T) {
 	for i, half := range []string{`"rangeEnd":"10.88.9.99"`, `"rangeStart":"10.88.9.100"`} {
 		n := cluster.StartNode(t, api, cluster.NodeOptions{
 			Name: fmt.Sprint("worker", i), BinDirs: binDirs(t, "macvlan"),
-			Setup: func(machine *node.Node) { machine.Run("mkdir", "-p", "/var/lib/setup") },
+			Setup: func(machine *node.Node) { machine.Run("ip", "link", "set", "eth0", "alias", "set up") },
 		})
-		n.Runtime.Conf("10-pods.conflist", conflist("macvlan", `"master":"eth0"`, `{"subnet":"10.88.9.0/24",`+half+`}`, ""))
+		if eth0 := n.Run("ip", "link", "show", "eth0"); !strings.Contains(eth0, "alias set up") {
+			t.Errorf("Setup was not called: %s", eth0)
+		}
+		n.Runtime.Conf("10-pods.conflist", conflist("macvlan", `"master":"uplink"`, `{"subnet":"10.88.9.0/24",`+half+`}`, ""))
+		n.WaitReady(t, false, `"uplink": there is no such parent`)
+		n.Run("ip", "link", "add", "uplink", "link", "eth0", "type", "macvlan", "mode", "bridge")
+		n.Run("ip", "link", "set", "uplink", "up")
 		n.WaitReady(t, true, "")
-		n.Run("ls", "/var/lib/setup")
 		nodes, pods = append(nodes, n), append(pods, n.RunPod(t, listen))
 	}
 	pods[0].Run(t, "ping", "-n", "-c", "1", "-W", "2", pods[1].IPs[0].String())
@@ -152,21 +157,17 @@ func TestTwoNodes(t *testing.T) {
 			t.Errorf("%s is on %q, want %s", pods[i].Name, got, n.Name)
 		}
 	}
-	// One ends, the other does not notice.
-	nodes[0].Stop()
+	nodes[0].Stop() // the other does not notice
+	nodes[1].Run("ip", "link", "delete", "uplink")
+	nodes[1].WaitReady(t, false, `"uplink": there is no such parent`)
 	pods[1].Delete(t)
+	if leases := files(t, nodes[1], "/var/lib/cni/networks/pods"); len(leases) != 0 {
+		t.Errorf("leases after a DEL without a parent: %q", leases)
+	}
 }
 
 // Kubelet is killed and comes again: pods live on, and are still its.
-func TestKubeletRestart(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
-	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge"), Kubelet: cluster.Object{"maxPods": 7}, Args: []string{"--node-labels=zone=a"}})
-	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
-	n.WaitReady(t, true, "")
-	if got := api.Kubectl(t, "get", "node", n.Name, "-o", "jsonpath={.status.capacity.pods} {.metadata.labels.zone}"); got != "7 a" {
-		t.Errorf("pods that the node takes, and its label: %q", got)
-	}
+func testKubeletRestart(t *testing.T, _ *cluster.API, n *cluster.Node) {
 	p := n.RunPod(t, listen)
 	for _, end := range []func(){n.KillKubelet, n.StopKubelet} {
 		end()
@@ -184,14 +185,9 @@ func TestKubeletRestart(t *testing.T) {
 
 // A pod's account has the rights it was given, by the means that every client in a pod uses: address and port
 // in the environment, token and authority in files. It runs in the pods' network and in the node's.
-func TestAccountInPod(t *testing.T) {
-	t.Parallel()
-	api := cluster.StartAPI(t, cluster.APIOptions{})
+func testAccountInPod(t *testing.T, api *cluster.API, n *cluster.Node) {
 	api.Namespace(t, "tools")
 	api.Account(t, "tools", "reader", cluster.Rule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}})
-	n := cluster.StartNode(t, api, cluster.NodeOptions{BinDirs: binDirs(t, "bridge")})
-	n.Runtime.Conf("10-pods.conflist", bridge("10.88.7.0/24"))
-	n.WaitReady(t, true, "")
 	for _, hostNetwork := range []bool{false, true} {
 		name := fmt.Sprintf("reader-%v", hostNetwork)
 		api.Apply(t, fmt.Sprintf(`
