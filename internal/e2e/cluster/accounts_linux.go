@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -44,7 +46,8 @@ type Rule struct {
 	Verbs     []string `json:"verbs"`     // get, list, watch, create, update, patch, delete
 }
 
-// Account makes a service account that may do what the rules say, in all namespaces, and nothing else.
+// Account makes a service account that may do what the rules say, in all namespaces, and nothing else. It waits
+// until the API server knows that.
 func (a *API) Account(t testing.TB, namespace, name string, rules ...Rule) *Account {
 	t.Helper()
 	account := &Account{Namespace: namespace, Name: name, api: a}
@@ -69,10 +72,33 @@ func (a *API) Account(t testing.TB, namespace, name string, rules ...Rule) *Acco
 	if err == nil {
 		account.Client, err = a.client(nil, account.Token)
 	}
+	for _, rule := range rules {
+		if err == nil {
+			err = eventually(t.Context(), func() error { return account.holds(t.Context(), rule) })
+		}
+	}
 	if err != nil {
 		t.Fatalf("service account %q: %v", full, err)
 	}
 	return account
+}
+
+// holds asks whether the account has a rule: the server learns of it a moment after it was written.
+func (c *Account) holds(ctx context.Context, rule Rule) error {
+	resource, sub, _ := strings.Cut(rule.Resources[0], "/")
+	asked := Object{"group": rule.APIGroups[0], "resource": resource, "subresource": sub, "verb": rule.Verbs[0]}
+	var answer struct {
+		Status struct {
+			Allowed bool
+			Reason  string
+		}
+	}
+	review := Object{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": Object{"resourceAttributes": asked}}
+	err := c.Client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, &answer)
+	if err == nil && !answer.Status.Allowed {
+		err = fmt.Errorf("it may not yet %v: %s", asked, answer.Status.Reason)
+	}
+	return err
 }
 
 // Kubeconfig writes the file of a client that runs on a node, or in the test's namespace, as the account.

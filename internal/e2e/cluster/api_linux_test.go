@@ -159,9 +159,14 @@ func testRestart(t *testing.T, api *cluster.API) {
 			t.Fatal(err)
 		}
 		end()
-		if c, err := net.Dial("tcp", strings.TrimPrefix(url, "https://")); err == nil {
+		address := strings.TrimPrefix(url, "https://")
+		if c, err := net.Dial("tcp", address); err == nil {
 			c.Close()
 			t.Error("something listens where the API server was")
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			t.Error("another may take the API server's port")
 		}
 		api.Start(t)
 		if err := account.Client.Get(t.Context(), attachments+"/"+name, nil); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/cnikit/cnikit/internal/e2e/cluster"
 	"github.com/cnikit/cnikit/internal/e2e/node"
 	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // binDirs are our plugin of the given name and the reference host-local.
@@ -187,7 +188,7 @@ func testKubeletRestart(t *testing.T, _ *cluster.API, n *cluster.Node) {
 // in the environment, token and authority in files. It runs in the pods' network and in the node's.
 func testAccountInPod(t *testing.T, api *cluster.API, n *cluster.Node) {
 	api.Namespace(t, "tools")
-	api.Account(t, "tools", "reader", cluster.Rule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}})
+	api.Account(t, "tools", "reader", cluster.Rule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}})
 	for _, hostNetwork := range []bool{false, true} {
 		name := fmt.Sprintf("reader-%v", hostNetwork)
 		api.Apply(t, fmt.Sprintf(`
@@ -204,16 +205,13 @@ spec:
   - name: main
     image: local.test/pause:1
     imagePullPolicy: Never
+    command: [/kubectl, --cache-dir=/tmp/cache, get, nodes, --output=name, --watch]
     volumeMounts: [{name: kubectl, mountPath: /kubectl, readOnly: true}]
 `, name, n.Name, hostNetwork, api.KubectlPath))
 		p := n.WaitPod(t, "tools", name)
-		inside := func(args ...string) string {
-			return api.Kubectl(t, append([]string{"exec", "-n", "tools", name, "--", "/kubectl", "--cache-dir=/tmp/cache"}, args...)...)
-		}
-		if got := inside("get", "nodes", "-o", "name"); got != "node/"+n.Name+"\n" {
-			t.Errorf("%s sees the nodes %q", name, got)
-		}
-		if got := inside("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); got != "system:serviceaccount:tools:reader" {
+		skeltest.Eventually(t, "the pod lists nodes", func() bool { return p.Log(t) == "node/"+n.Name+"\n" })
+		whoami := []string{"/kubectl", "--cache-dir=/tmp/cache", "auth", "whoami", "--output=jsonpath={.status.userInfo.username}"}
+		if got := api.Kubectl(t, append([]string{"exec", "-n", "tools", name, "--"}, whoami...)...); got != "system:serviceaccount:tools:reader" {
 			t.Errorf("%s is %q", name, got)
 		}
 		if onHost := p.Netns == "" || p.IPs[0].String() == n.IP; onHost != hostNetwork {
