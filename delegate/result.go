@@ -76,11 +76,15 @@ func (r Result) in(version string) (json.RawMessage, error) {
 	return encode(req)
 }
 
-// encode writes the prevResult that a request stands for: its Prev with its Result appended, in its version.
+// encode writes the prevResult that a request stands for: its Prev with its Result appended, in its version, without
+// the white space that a person would read it by.
 func encode(req *netconf.Request) (json.RawMessage, error) {
-	var b bytes.Buffer
-	if err := req.EncodeResult(&b); err != nil {
+	var printed, out bytes.Buffer
+	if err := req.EncodeResult(&printed); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	if err := json.Compact(&out, printed.Bytes()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }

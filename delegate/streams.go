@@ -37,7 +37,7 @@ func newStream(sink func([]byte), last func()) (*stream, error) {
 func (s *stream) copy() {
 	defer close(s.done)
 	defer s.last()
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 8<<10) // a result fits in it
 	for {
 		n, err := s.r.Read(buf)
 		if n > 0 {
