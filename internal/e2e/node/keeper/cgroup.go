@@ -72,7 +72,26 @@ func (h hierarchy) create(name string) error {
 			}
 		}
 	}
+	if h.kind == "cgroup2" {
+		if err := h.delegate(); err != nil {
+			return err
+		}
+	}
 	return h.enter(name)
+}
+
+// delegate hands all controllers of version 2 on to the cgroups at the top, as a runtime would itself if it were not
+// in a node, and systemd does with the most of them. They stay handed on.
+func (h hierarchy) delegate() error {
+	controllers, err := os.ReadFile(filepath.Join(h.dir, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	for _, c := range strings.Fields(string(controllers)) {
+		// One that cannot be (cpu, beside realtime processes) is missed by the runtime that needs it, which says so.
+		_ = os.WriteFile(filepath.Join(h.dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+	}
+	return nil
 }
 
 // enter moves this process into a cgroup of the hierarchy.
