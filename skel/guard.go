@@ -91,7 +91,7 @@ func protect(req *netconf.Request, name string, f func() error) (err error) {
 	returned := false
 	defer func() {
 		if p := recover(); p != nil {
-			req.Warn("panic", "in", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			req.Warn(panicked, "in", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = netconf.Errorf(netconf.CodeInternal, "%s: panic: %v", name, p)
 		} else if !returned {
 			err = netconf.Errorf(netconf.CodeInternal, "%s: the goroutine was ended by runtime.Goexit", name)

@@ -71,6 +71,9 @@ func (l *callLog) line(ctx context.Context, level slog.Level, step, msg string, 
 	_ = l.to.Handle(ctx, r) // see above
 }
 
+// panicked is what is warned of with the stack of a panic, which is an error.
+const panicked = "panic"
+
 // warn is what becomes the request's Warn.
 func (l *callLog) warn(msg string, args ...any) {
 	if l.said != nil {
@@ -80,7 +83,11 @@ func (l *callLog) warn(msg string, args ...any) {
 	if name := l.step.Load(); name != nil {
 		step = *name
 	}
-	l.line(context.Background(), slog.LevelWarn, step, msg, args...)
+	level := slog.LevelWarn
+	if msg == panicked {
+		level = slog.LevelError
+	}
+	l.line(context.Background(), level, step, msg, args...)
 }
 
 // end is the one line at the end of a call. What else of the trace is known stands in it alone: it can be long.
@@ -88,18 +95,20 @@ func (l *callLog) end(ctx context.Context, err error) {
 	if l.req.Command == "" { // started by hand: no call, and the person sees the document
 		return
 	}
-	took := slog.Duration("duration", time.Since(l.begun).Round(time.Microsecond))
-	var attrs []any
-	for _, key := range []string{"TRACESTATE", "BAGGAGE"} {
-		if v := lookup(l.req.Environ, key); isPrintable(v) {
-			attrs = append(attrs, slog.String(strings.ToLower(key), v))
-		}
-	}
-	if err != nil {
-		l.line(ctx, slog.LevelError, "", "failed", append(attrs, "code", netconf.Code(err), "error", err.Error(), took)...)
+	if err == nil && !l.to.Enabled(ctx, slog.LevelInfo) { // the usual case
 		return
 	}
-	l.line(ctx, slog.LevelInfo, "", "done", append(attrs, "code", 0, took)...)
+	level, msg, attrs := slog.LevelInfo, "done", []any{"code", netconf.Code(err)}
+	if err != nil {
+		level, msg, attrs = slog.LevelError, "failed", append(attrs, "error", err.Error())
+	}
+	attrs = append(attrs, "duration", time.Since(l.begun).Round(time.Microsecond))
+	for _, key := range []string{"TRACESTATE", "BAGGAGE"} {
+		if v := lookup(l.req.Environ, key); isPrintable(v) {
+			attrs = append(attrs, strings.ToLower(key), v)
+		}
+	}
+	l.line(ctx, level, "", msg, attrs...)
 }
 
 // logPlace is where in a call the context's holder is.

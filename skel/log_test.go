@@ -186,6 +186,16 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
+// Who wants to hear of errors alone hears where a panic came from: in one line, as any other.
+func TestStackOfAPanicIsAnError(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error { panic("F2") }})
+	ls := lines(t, withLog(netconf.Add, `{"level":"error"}`).Run(t.Context(), t, p).Fails(t, netconf.CodeInternal).Stderr)
+	if len(ls) != 2 || ls[0]["msg"] != "panic" || ls[0]["panic"] != "F2" || ls[0]["step"] != "a" || !strings.Contains(ls[0]["stack"], "log_test.go") {
+		t.Errorf("%v", ls)
+	}
+}
+
 // What is in the environment is the runtime's: only what has the form of a trace is put into a log.
 func TestTraceThatIsNoneIsNotLogged(t *testing.T) {
 	t.Parallel()
