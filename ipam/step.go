@@ -117,7 +117,8 @@ func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result
 			again.Args = netconf.Args{"IgnoreUnknown": "1"} // a lease is found by container and interface
 		}
 		if !maps.Equal(again.Args, req.Args) {
-			warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", again.Args.String(), "error", err.Error())
+			// The values, which stand in the plugin's error too, may be secrets: their keys say enough.
+			warn(req, "the IPAM plugin cannot read CNI_ARGS: called again with what it can", "plugin", s.name, "args", strings.Join(slices.Sorted(maps.Keys(again.Args)), ";"))
 			result, err = s.plugin.Call(ctx, again)
 		}
 	}

@@ -278,6 +278,9 @@ esac
 				if warned := strings.Contains(log.String(), "CNI_ARGS"); warned != (c.code == 0 && c.said != before) {
 					t.Errorf("warned %q", log)
 				}
+				if strings.Contains(log.String(), "YWJj") {
+					t.Errorf("a value of CNI_ARGS is in the log: %q", log)
+				}
 			}
 			said, err := os.ReadFile(filepath.Join(dir, "calls"))
 			if c.code == 0 && (err != nil || strings.Count(string(said), " eth0 "+c.said+"\n") != 2) {

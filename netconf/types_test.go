@@ -160,6 +160,7 @@ func TestFieldTypeErrors(t *testing.T) {
 		{`"mac":"01:00:00:00:00:01"`, 7, `mac (line 1, column 8): "01:00:00:00:00:01" is a multicast address`},
 		{`"mac":"00:00:00:00:00:00"`, 7, `is all zero`},
 		{`"mac":"02:00:00:00:00:00:00:01"`, 7, `is not an Ethernet address`},
+		{`"mac":"` + strings.Repeat("02:", 1000) + `"`, 7, "a text of 3000 bytes is not an Ethernet address"},
 		{`"duration":"10"`, 7, `duration (line 1, column 13): "10" is not a duration: expected ` + aDuration},
 		{`"duration":"10 s"`, 7, "is not a duration"},
 		{`"duration":"-1s"`, 7, `"-1s" is negative`},
