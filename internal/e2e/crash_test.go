@@ -37,6 +37,7 @@ func TestKilledRuntime(t *testing.T) {
 }
 
 func (c crash) test(t *testing.T, version containerd.Version) {
+	t.Parallel()
 	n, rec := machine(t), recorded(t, "bridge")
 	r := containerd.Start(t, n, containerd.Options{Version: version, BinDirs: []string{rec.Dir}})
 	r.Conf("10-net.conflist", conflist("1.0.0", "bridge", `"bridge":"br0","isGateway":true`))

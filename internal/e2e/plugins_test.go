@@ -14,6 +14,7 @@ func TestContainersThroughOurPlugins(t *testing.T) {
 	for _, c := range clients {
 		for _, p := range plugins {
 			t.Run(c.name+"/"+p.name, func(t *testing.T) {
+				t.Parallel()
 				n, rec := machine(t), recorded(t, p.name)
 				runtime := c.start(t, n, rec.Dir)
 				runtime.conf(conflist(c.version, p.name, p.keys))

@@ -33,6 +33,7 @@ func TestReadinessFollowsStatus(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			n, ipam := machine(t), skeltest.NewIPAM(t)
 			bin := []string{filepath.Dir(testbin.Plugin(t, "macvlan")), ipam.Path}
 			r := containerd.Start(t, n, containerd.Options{Version: containerd.V24, BinDirs: bin})
