@@ -19,10 +19,6 @@ import (
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
-// patience is how long anything that is waited for may take: an API server that gets ready, a pod that runs.
-// Each takes a few seconds on two cores; the rest is for machines where much else runs.
-const patience = 3 * time.Minute
-
 // ServiceAddress is the address of the API server inside a cluster, at port 443: what a pod finds in its
 // environment as KUBERNETES_SERVICE_HOST. Each node leads it to the API server.
 const ServiceAddress = "10.0.0.1"

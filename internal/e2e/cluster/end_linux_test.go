@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 	if err := cmd.Wait(); cmd.ProcessState.Success() {
 		t.Errorf("it was not killed: %v", err)
 	}
-	skeltest.Eventually(t, "nothing of the cluster runs", func() bool { return running(t, left) == nil })
+	cluster.Eventually(t, func() error { return running(t, left) })
 }
 
 // running is an error that lists the cgroups that are there of a cluster, and the processes that name one of

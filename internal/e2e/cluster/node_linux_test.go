@@ -12,7 +12,6 @@ import (
 	"github.com/cnikit/cnikit/internal/e2e/cluster"
 	"github.com/cnikit/cnikit/internal/e2e/node"
 	"github.com/cnikit/cnikit/internal/testbin"
-	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // binDirs are our plugin of the given name and the reference host-local.
@@ -209,7 +208,12 @@ spec:
     volumeMounts: [{name: kubectl, mountPath: /kubectl, readOnly: true}]
 `, name, n.Name, hostNetwork, api.KubectlPath))
 		p := n.WaitPod(t, "tools", name)
-		skeltest.Eventually(t, "the pod lists nodes", func() bool { return p.Log(t) == "node/"+n.Name+"\n" })
+		cluster.Eventually(t, func() error {
+			if said := p.Log(t); !strings.HasPrefix(said, "node/"+n.Name+"\n") { // a line each time that the node's status changes
+				return fmt.Errorf("%s sees the nodes %q", name, said)
+			}
+			return nil
+		})
 		whoami := []string{"/kubectl", "--cache-dir=/tmp/cache", "auth", "whoami", "--output=jsonpath={.status.userInfo.username}"}
 		if got := api.Kubectl(t, append([]string{"exec", "-n", "tools", name, "--"}, whoami...)...); got != "system:serviceaccount:tools:reader" {
 			t.Errorf("%s is %q", name, got)
