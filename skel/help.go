@@ -62,7 +62,8 @@ func (c *core) help(h *hand) string {
 	}
 	b.WriteByte('\n')
 	fold(&b, "  ", "And those of every plugin: name, type, cniVersion, capabilities, ipam, dns; args, runtimeConfig and "+
-		"prevResult, which a runtime adds; and log, which says what the plugin logs, and where.")
+		"prevResult, which a runtime adds; and log, what the plugin logs and where: "+
+		`{"level": "off, error, warn, info or debug", "file": "/var/log/`+c.name+`.log"}.`)
 	if example := c.example(); example != "" {
 		head("Example: /etc/cni/net.d/10-" + c.name + ".conflist")
 		b.WriteString(example)

@@ -16,7 +16,7 @@ type key struct {
 	parts   []string // of its path in JSON: "ranges[]", "subnet"; "labels", "*"
 	typ     reflect.Type
 	words   string // what its value is
-	expects string // more of it: what the type's own error says that it expects
+	more    string // of it: what the type itself says that it expects
 	initial string // the default as JSON; "" where it is the type's zero, of which the doc tag may speak
 	doc     string // the doc tag
 	example string // the example tag, as JSON
@@ -31,8 +31,8 @@ func (k key) explain() string {
 		text += ": " + k.doc
 	}
 	var more []string
-	if k.expects != "" {
-		more = append(more, "expected "+k.expects)
+	if k.more != "" {
+		more = append(more, k.more)
 	}
 	if k.initial != "" {
 		more = append(more, "default "+k.initial)
@@ -76,7 +76,7 @@ func appendKeys(out []key, v reflect.Value, at []string, within []reflect.Type) 
 // appendKey lists the key of a field, and what is inside it.
 func appendKey(out []key, f reflect.StructField, v reflect.Value, at []string, within []reflect.Type) []key {
 	k := key{parts: at, typ: f.Type, doc: f.Tag.Get("doc"), initial: initial(v)}
-	k.words, k.expects = describe(f.Type)
+	k.words, k.more = describe(f.Type)
 	k.example = exampleOf(f.Tag.Get("example"), k.words)
 	inner, list := filled(v), false
 	for !own(inner.Type()) && (inner.Kind() == reflect.Slice || inner.Kind() == reflect.Array || inner.Kind() == reflect.Map) {
@@ -129,24 +129,25 @@ func own(t reflect.Type) bool {
 	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// describe says what the values of a type are, in JSON; expects is what a type that reads them by itself says in the error
-// about one that it does not take: "expected bridge, private or vepa". So an enumeration is listed in one place.
-func describe(t reflect.Type) (words, expects string) {
-	if own(t) {
-		p := reflect.New(t)
-		req := &netconf.Request{Warn: func(string, ...any) {}}
-		err := protect(req, "UnmarshalText", func() error { return json.Unmarshal([]byte(`"?"`), p.Interface()) })
-		if err != nil {
-			_, expects, _ = strings.Cut(err.Error(), "expected ")
-			expects, _, _ = strings.Cut(expects, ";")
+// describe says what the values of a type are, in JSON. What a type that reads them by itself expects it says by its method
+// Expects (see netconf.Decode), or in the error about one that it does not take: "expected bridge, private or vepa". So an
+// enumeration is listed in one place.
+func describe(t reflect.Type) (words, more string) {
+	if e, ok := reflect.Zero(t).Interface().(interface{ Expects() string }); ok && t.Kind() != reflect.Pointer {
+		words, more, found := strings.Cut(e.Expects(), " such as ")
+		if found {
+			more = "such as " + more
 		}
-		if t == reflect.TypeFor[json.RawMessage]() {
-			return "anything", ""
-		}
+		return strings.TrimPrefix(strings.TrimPrefix(words, "a "), "an "), more
+	}
+	switch {
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "anything", ""
+	case own(t):
 		if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
-			return "string", expects
+			return "string", refusal(t)
 		}
-		return "value", expects
+		return "value", refusal(t)
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -165,21 +166,37 @@ func describe(t reflect.Type) (words, expects string) {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "string in base64", ""
 		}
-		of, expects := describe(t.Elem())
-		return "list of " + of, expects
+		of, more := describe(t.Elem())
+		return "list of " + of, more
 	case reflect.Map:
-		of, expects := describe(t.Elem())
-		return "object, each member " + of, expects
+		of, more := describe(t.Elem())
+		return "object, each member " + of, more
 	case reflect.Struct:
 		return "object", ""
 	}
 	return "anything", ""
 }
 
-// initial is a default as JSON, "" for what is the zero value and writes itself as such.
+// refusal is what stands behind "expected" in a type's error about a value that nobody means; "" where there is no such error.
+func refusal(t reflect.Type) string {
+	value, req := reflect.New(t), &netconf.Request{Warn: func(string, ...any) {}}
+	err := protect(req, "", func() error { return json.Unmarshal([]byte(`"?"`), value.Interface()) })
+	if err == nil {
+		return ""
+	}
+	_, expected, found := strings.Cut(err.Error(), "expected ")
+	if !found {
+		return ""
+	}
+	expected, _, _ = strings.Cut(expected, "; ")
+	return "expected " + expected
+}
+
+// initial is a default as JSON, "" for a zero value: but for that of an enumeration, which has a name.
 func initial(v reflect.Value) string {
 	_, texts := v.Interface().(encoding.TextMarshaler)
-	if !v.IsValid() || v.IsZero() && !texts {
+	_, expects := v.Interface().(interface{ Expects() string })
+	if v.IsZero() && (!texts || expects) {
 		return ""
 	}
 	data, err := json.Marshal(v.Interface())

@@ -45,6 +45,8 @@ type everything struct {
 	Ratio  float64           `json:"ratio" doc:"a fraction" example:"0.5"`
 	Queue  uint8             `json:"queue"`
 	MAC    netconf.MAC       `json:"mac" doc:"hardware address"`
+	Nets   []netconf.Prefix  `json:"nets" doc:"which are reached" example:"10.0.0.0/8"`
+	Wait   netconf.Duration  `json:"wait" doc:"at most"`
 	Labels map[string]string `json:"labels" doc:"of the pod" example:"{\"a\":\"b\"}"`
 	Ports  [2][]struct {
 		Number uint16 `json:"number" doc:"from 1" example:"80"`
@@ -118,7 +120,7 @@ func TestExampleOfTheHelpIsValid(t *testing.T) {
 		{"ipam", kindOf(skel.IPAM).ByHand, []string{"bridge", `"ipam":{"type":"test"}`}},
 		{"ipam with a section of its own", ownIPAM.ByHand, []string{"bridge", `"ipam":{"type":"test","range":"10.0.0.0/8"}`}},
 		{"meta", kindOf(skel.Meta).ByHand, []string{"test"}},
-		{"everything", helpful().ByHand, []string{"test", `"mtu":9000,`, `"labels":{"a":"b"}`, `"ports":[[{"number":80,"name":"80"}]]`, `"forest":{"name":"oak"}`}},
+		{"everything", helpful().ByHand, []string{"test", `"mtu":9000,`, `"labels":{"a":"b"}`, `"nets":["10.0.0.0/8"]`, `"ports":[[{"number":80,"name":"80"}]]`, `"forest":{"name":"oak"}`}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

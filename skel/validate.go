@@ -84,9 +84,8 @@ type finding struct {
 // report writes what was found, in the order of the places, and tells whether it is a reason to fail.
 func (v *validation) report(h *hand, name string, strict bool) (failed bool) {
 	slices.SortStableFunc(v.found, func(a, b finding) int {
-		return cmp.Or(a.line-b.line, a.column-b.column, strings.Compare(a.text, b.text))
+		return cmp.Or(a.line-b.line, a.column-b.column)
 	})
-	v.found = slices.Compact(v.found)
 	var out strings.Builder
 	for _, f := range v.found {
 		label := ""

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,14 @@ type validation struct {
 // note records something at a byte offset of the file.
 func (v *validation) note(off int, warning bool, format string, args ...any) {
 	line, column := place(v.data, off)
-	v.found = append(v.found, finding{line, column, warning, fmt.Sprintf(format, args...)})
+	v.add(finding{line, column, warning, fmt.Sprintf(format, args...)})
+}
+
+// add records something, once: two readers of a configuration may find the same.
+func (v *validation) add(f finding) {
+	if !slices.Contains(v.found, f) {
+		v.found = append(v.found, f)
+	}
 }
 
 // file checks the whole file: a list of plugins if it has the key plugins, unless it has a type; a
@@ -141,7 +149,7 @@ func (v *validation) errors(err error, t text) {
 				f.text += " (" + e.Details + ")"
 			}
 		}
-		v.found = append(v.found, f)
+		v.add(f)
 		line, column = f.line, f.column // "and 3 more errors" comes behind the last
 	}
 }
@@ -176,5 +184,5 @@ func (v *validation) warned(t text, msg string, args []any) {
 			f = finding{l, c, true, rest}
 		}
 	}
-	v.found = append(v.found, f)
+	v.add(f)
 }

@@ -140,11 +140,7 @@ func (v *validation) extract(list *listConf, e member, path string) text {
 	if last := bytes.TrimSpace(data); last[len(last)-1] != '{' && last[len(last)-1] != ',' {
 		data = append(data, ',')
 	}
-	name, v1 := list.Name, list.version()
-	if netconf.CheckName(name) != nil {
-		name = "net" // an error already
-	}
-	data = append(data, fmt.Sprintf(`"name":%q,"cniVersion":%s}`, name, quoted(v1))...)
+	data = fmt.Appendf(data, `"name":%s,"cniVersion":%s}`, quoted(list.Name), quoted(list.version()))
 	return text{data: data, path: path, start: e.start}
 }
 

@@ -91,6 +91,14 @@ func TestValidate(t *testing.T) {
 		{"a panic", "", list + `{"type":"test","mtu":666}]}`, 1, "FILE:1:47: Plugin.Validate or Steps: panic: of Validate\n"},
 		{"two of the type", "", list + `{"type":"test","mtu":1},{"type":"test","mtu":2}]}`, 1, "FILE:1:68: plugins[0].mtu: 1 is too small\nFILE:1:92: plugins[1].mtu: 2 is too small\n"},
 
+		{"more errors than are told", "f.conf", "{\"name\":\"net\",\"type\":\"test\",\n\"deep\":{\"levels\":[" + strings.Repeat("{},", 24) + "{}]}}", 1, func() (want string) {
+			for i := range 20 {
+				want += fmt.Sprintf("FILE:2:%d: deep.levels[%d]: expected an integer of 64 bits, got an object\n", 19+3*i, i)
+			}
+			return want + "FILE:2:76: and 5 more errors\n"
+		}()},
+		{"the log", "", list + `{"type":"test","log":{"level":"loud"}}]}`, 1, "FILE:1:77: plugins[0].log.level: no such level: expected one of off, error, warn, info, debug\n"},
+
 		{"CRLF and tabs", "", "{\r\n\t\"cniVersion\": \"1.1.0\",\r\n\t\"name\": \"net\",\r\n\t\"plugins\": [\r\n\t\t{\"type\": \"test\",\r\n\t\t\"mtu\":\t1}]}", 1, "FILE:6:10: plugins[0].mtu: 1 is too small\n"},
 		{"UTF-8 counts bytes", "", list + `{"type":"test","tags":["é"],"mtu":1}]}`, 1, "FILE:1:82: plugins[0].mtu: 1 is too small\n"},
 		{"one line after another plugin", "", list + `{"type":"tuning"},  {"type":"test","mtu":1}]}`, 1, "FILE:1:88: plugins[1].mtu: 1 is too small\n"},
@@ -119,7 +127,7 @@ func TestValidate(t *testing.T) {
 			"FILE:1:47: plugins[0]: expected an object\nFILE:1:52: plugins[1]: expected an object\nFILE:1:64: plugins[2].type: expected a string, got the number 7\n" +
 				"FILE:1:75: plugins[3].type: \"a/b\" is no name of a program\nFILE:1:82: plugins[4].type: missing\n"},
 		{"another's ipam", "", list + `{"type":"bridge","ipam":[]},{"type":"test"}]}`, 1, "FILE:1:71: plugins[0].ipam: expected an object, got an array\n"},
-		{"too many", "", list + strings.Repeat(`{"type":"test"},`, 50) + `{"type":"test"}]}`, 1, "FILE:1:847: plugins: 51: those behind the first 50 are not looked at\n"},
+		{"too many", "", list + strings.Repeat(`{"type":"test"},`, 50) + `{"type":"test","mtu":1}]}`, 1, "FILE:1:847: plugins: 51: those behind the first 50 are not looked at\n"},
 
 		{"no name", "", `{"cniVersion":"1.1.0","plugins":[{"type":"test"}]}`, 1, "FILE:1:1: name: missing\n"},
 		{"no name, in a configuration", "f.conf", `{"cniVersion":"1.1.0","type":"test"}`, 1, "FILE:1:1: name: network name: missing\n"},
@@ -187,6 +195,7 @@ func TestValidateCommandLine(t *testing.T) {
 	warned := write("warned.conf", `{"cniVersion":"1.1.0","name":"net","type":"test","mtuu":1}`)
 	bad := write("bad.conf", `{"cniVersion":"1.1.0","name":"net","type":"test","mtu":1}`)
 	large := write("large.conf", `{"cniVersion":"1.1.0","name":"net","type":"test","x":"`+strings.Repeat("x", 20<<20)+`"}`)
+	odd := write("a\x1b[31m\nb.conf", `{"cniVersion":"1.1.0","name":"net","type":"test"}`)
 	fifo := filepath.Join(dir, "fifo")
 	if err := exec.Command("mkfifo", fifo).Run(); err != nil {
 		t.Fatal(err)
@@ -198,6 +207,8 @@ func TestValidateCommandLine(t *testing.T) {
 		stdout, stderr string // parts
 	}{
 		{"fine", []string{good, good}, 0, "good.conf: ok", ""},
+		{"a name that a terminal would obey", []string{odd}, 0, `a\u001b[31m\u000ab.conf: ok`, ""},
+		{"one that is not there", []string{odd + "\x1b"}, 2, "", `b.conf\u001b: no such file`},
 		{"stdin", []string{"-"}, 0, "stdin: ok", ""},
 		{"a warning", []string{warned}, 0, "warned.conf: ok", ""},
 		{"a warning, strict", []string{"-strict", warned}, 1, "warning: unknown key", ""},
@@ -249,6 +260,21 @@ func TestValidateByKind(t *testing.T) {
 				t.Errorf("%sexpected %s", stdout, test.want)
 			}
 		})
+	}
+}
+
+// What two readers of a configuration find is told once: the section ipam may be the plugin's own too.
+func TestValidateTellsEachThingOnce(t *testing.T) {
+	t.Parallel()
+	type both struct {
+		IPAM struct {
+			Type string `json:"type"`
+		} `json:"ipam"`
+	}
+	p := skel.Plugin[both]{Name: "test", Steps: func(*netconf.Request, *both) skel.Steps { return nil }}
+	const text, want = `{"name":"net","type":"test","ipam":{"type":7}}`, "stdin:1:44: ipam.type: expected a string, got the number 7\n"
+	if exit, _, stdout, _ := p.ByHand([]string{"validate", "-"}, text, false, false); exit != 1 || stdout != want {
+		t.Errorf("exit status %d: %s", exit, stdout)
 	}
 }
 
