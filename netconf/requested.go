@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -50,7 +49,7 @@ func (r *Request) Pod() (pod Pod, ok bool) {
 // has its zero value. Who does not ask is not bothered.
 func (r *Request) CNIArgs() CNIArgs {
 	var c CNIArgs
-	rest := maps.Clone(r.cniArgs())
+	rest := r.cniArgs()
 	if _, ok := r.part("args.cni.ips", rest["ips"], &c.IPs); ok {
 		c.IPs = r.checkIPs("args.cni.ips", c.IPs)
 	}

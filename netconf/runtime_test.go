@@ -64,6 +64,9 @@ func TestRuntime(t *testing.T) {
 		if req.Runtime() != got {
 			t.Errorf("%s: decoded twice", c.config)
 		}
+		if n := len(ask(t, `,"runtimeConfig":`+c.config, "").Network.RuntimeConfig); len(req.Network.RuntimeConfig) != n {
+			t.Errorf("%s: the request has lost a key", c.config)
+		}
 	}
 	if got := ask(t, "", "").Runtime(); !reflect.DeepEqual(*got, netconf.RuntimeConfig{}) {
 		t.Errorf("none: %+v", got)
