@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cnikit/cnikit/internal/e2e/record"
 	"github.com/cnikit/cnikit/skel/skeltest"
@@ -16,10 +17,10 @@ import (
 
 func TestMain(m *testing.M) { skeltest.Main(m) }
 
-// script is a plugin that answers with what it was given. WAIT prints its process id and waits for SIGTERM.
+// script is a plugin that answers with what it was given. WAIT prints its process id and waits half a minute for SIGTERM.
 const script = `#!/bin/sh
 trap 'exit 7' TERM
-[ "$CNI_COMMAND" != WAIT ] || { echo $$; while :; do sleep 0.01; done; }
+[ "$CNI_COMMAND" != WAIT ] || { echo $$; n=0; while [ $((n += 1)) -lt 2000 ]; do sleep 0.01; done; }
 printf '%s %s %s' "$CNI_COMMAND" "$CNI_CONTAINERID" "$(cat)"
 echo said >&2
 [ "$CNI_COMMAND" != FAIL ] || exit 3
@@ -38,6 +39,7 @@ func wrapped(t *testing.T) *record.Recorder {
 func command(rec *record.Recorder, verb string) (cmd *exec.Cmd, stdout, stderr *strings.Builder) {
 	cmd, stdout, stderr = exec.Command(filepath.Join(rec.Dir, "plug")), new(strings.Builder), new(strings.Builder)
 	cmd.Env = append(os.Environ(), "CNI_COMMAND="+verb, "CNI_CONTAINERID=c1", "CNI_IFNAME=eth0", "CNI_NETNS=/ns", "CNI_ARGS=A=B", "CNI_PATH="+rec.Dir)
+	cmd.WaitDelay = 10 * time.Second // a plugin that lives on holds the streams
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(`{"x":1}`), stdout, stderr
 	return cmd, stdout, stderr
 }
