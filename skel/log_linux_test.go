@@ -77,6 +77,9 @@ func fileCannotBeWritten(t *testing.T, path string) {
 		if len(ls) != 1 || ls[0]["level"] != "WARN" || ls[0]["msg"] != "the log file cannot be written, goes on without it" || ls[0]["file"] != path || ls[0]["error"] == "" {
 			t.Errorf("%s: stderr has %v", command, ls)
 		}
+		if strings.Contains(ls[0]["error"], os.ErrDeadlineExceeded.Error()) {
+			t.Errorf("%s: the call has waited for its log: %v", command, ls)
+		}
 	}
 }
 
