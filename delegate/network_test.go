@@ -1,6 +1,7 @@
 package delegate_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,19 +76,21 @@ func TestFailedAddOfANetwork(t *testing.T) {
 	full := netconf.Errorf(101, "full")
 	for _, c := range []struct {
 		name, fails string
+		version     string // empty: 1.1.0
 		err, del    error
 		want        string
 		prev        string // how many interfaces the DELs' prevResult has; "" is no prevResult
 		code        uint
 		unchanged   bool
 	}{
-		{"the first", "a", full, nil, "a ADD, a DEL", "", 101, false},
-		{"the second", "b", full, nil, "a ADD, b ADD, b DEL, a DEL", "1", 101, false},
-		{"the last", "c", full, nil, "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL", "2", 101, false},
-		{"the DELs fail too", "c", full, errors.New("stuck"), "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL", "2", 101, false},
-		{"the first is there already", "a", netconf.ErrExists, nil, "a ADD", "", 100, true},
-		{"the last is there already", "c", netconf.ErrExists, nil, "a ADD, b ADD, c ADD, b DEL, a DEL", "2", 100, false},
-		{"the last changed nothing", "c", netconf.Unchanged(full), nil, "a ADD, b ADD, c ADD, b DEL, a DEL", "2", 101, false},
+		{"the first", "a", "", full, nil, "a ADD, a DEL", "", 101, false},
+		{"the second", "b", "", full, nil, "a ADD, b ADD, b DEL, a DEL", "1", 101, false},
+		{"the last", "c", "", full, nil, "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL", "2", 101, false},
+		{"the DELs fail too", "c", "", full, errors.New("stuck"), "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL", "2", 101, false},
+		{"the first is there already", "a", "", netconf.ErrExists, nil, "a ADD", "", 100, true},
+		{"the last is there already", "c", "", netconf.ErrExists, nil, "a ADD, b ADD, c ADD, b DEL, a DEL", "2", 100, false},
+		{"the last changed nothing", "c", "", netconf.Unchanged(full), nil, "a ADD, b ADD, c ADD, b DEL, a DEL", "2", 101, false},
+		{"in a version whose DEL has no prevResult", "c", "0.3.1", full, nil, "a ADD, b ADD, c ADD, c DEL, b DEL, a DEL", "", 101, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +109,7 @@ func TestFailedAddOfANetwork(t *testing.T) {
 				}
 				return grow(ctx, name, req)
 			}}
-			_, err := abc(t, "1.1.0").Add(ctx, s.plugins("a", "b", "c"), attach(t))
+			_, err := abc(t, cmp.Or(c.version, "1.1.0")).Add(ctx, s.plugins("a", "b", "c"), attach(t))
 			wants(t, err, c.code, fmt.Sprintf(`delegate %q ADD, network "lan"`, c.fails))
 			for _, call := range s.calls {
 				if prev := key(t, call.config, "prevResult"); call.verb == netconf.Del && (prev == "") != (c.prev == "") ||

@@ -94,3 +94,50 @@ func TestAddToWhatIsThere(t *testing.T) {
 		t.Errorf("%+v, %v", last.Result, err)
 	}
 }
+
+// Two texts and the attachment's names are all that CHECK and DEL need, in another process and years later.
+func TestFromARecord(t *testing.T) {
+	t.Parallel()
+	s := &spy{}
+	r := s.plugins("a", "b")
+	n := parse(t, `{"cniVersion":"0.4.0","cniVersions":["1.0.0"],"name":"lan","plugins":[{"type":"a","n":9007199254740993,"capabilities":{"x":true}},{"type":"b"}]}`)
+	req := attach(t)
+	result, err := n.Add(t.Context(), r, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.said()
+	if err := req.SetPrev(result.JSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Del(t.Context(), r, req); err != nil {
+		t.Fatal(err)
+	}
+	want := s.calls
+	s.calls = nil
+
+	network, err := n.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := netconf.ParseArgs(req.Args.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := &netconf.Request{ContainerID: req.ContainerID, Netns: req.Netns, IfName: req.IfName, Args: args, Path: req.Path, Environ: req.Environ,
+		Network: netconf.Network{RuntimeConfig: req.Network.RuntimeConfig}}
+	if err := later.SetPrev(result.JSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := parse(t, string(network)).Del(t.Context(), r, later); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(s.calls) != "[b DEL a DEL]" || len(want) != 2 {
+		t.Fatalf("%v, %v", s.calls, want)
+	}
+	for i, c := range s.calls {
+		if same(t, c.config, want[i].config); fmt.Sprint(c.env) != fmt.Sprint(want[i].env) {
+			t.Errorf("%s\n%v\n%v", c, c.env, want[i].env)
+		}
+	}
+}

@@ -76,6 +76,9 @@ func TestStderrLineByLine(t *testing.T) {
 					t.Errorf("a line of %d bytes", len(line))
 				}
 			}
+			if strings.Count(got, "\n") < 2 {
+				t.Errorf("%d bytes in one line: it has no end", len(got))
+			}
 			got, want = strings.ReplaceAll(got, "\nfake: ", ""), strings.TrimSuffix(want, "\n")+"\n"
 		}
 		if got != want {
