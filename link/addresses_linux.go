@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -202,12 +203,21 @@ func (p *AddressPlan) addresses(ctx context.Context, n *NS, l netlink.Link, have
 		if a.Addr().Is6() && p.noDAD(l.Type()) {
 			addr.Flags |= unix.IFA_F_NODAD
 		}
-		if err := alter(ctx, "address add", a.String()+" dev "+l.Attrs().Name, func() error { return n.Handle().AddrAdd(l, addr) }); err != nil {
+		if err := alter(ctx, "address add", a.String()+" dev "+l.Attrs().Name, func() error { return inUse(n.Handle().AddrAdd(l, addr)) }); err != nil {
 			return fresh, err
 		}
 		fresh = true
 	}
 	return fresh, nil
+}
+
+// inUse says of the kernel's EADDRINUSE who has the address: ipvlan alone gives it, which knows the addresses of all
+// that share a parent and cannot tell two with the same one apart.
+func inUse(err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return netconf.Errorf(netconf.CodeExists, "duplicate address: another ipvlan on the same parent link has it: %w", err)
+	}
+	return err
 }
 
 // remove takes the address off its link.

@@ -2,7 +2,7 @@
 // addresses, routes, sysctls.
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
-// link is, and each kind of link ([Macvlan], [Veth], [Bridge]) has
+// link is, and each kind of link ([Macvlan], [IPvlan], [Veth], [Bridge]) has
 //
 //	Create   make it; what is there already is an error that Is netconf.ErrExists
 //	Ensure   make it, or bring what is ours back to what it should be

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/cnikit/cnikit/link"
@@ -23,10 +24,13 @@ func TestCheckKinds(t *testing.T) {
 		{"ip link set eth0 address 02:00:00:00:00:07", []string{"hardware address", "02:00:00:00:00:07"}},
 		{"ip link set eth0 alias cni:net:b:eth0", []string{"cni:net:a:eth0", "cni:net:b:eth0"}},
 		{"ip link del eth0", []string{"eth0", "gone"}},
-		{"ip link set eth0 name eth1", []string{"eth0", "gone"}},
+		{"ip link set eth0 down; ip link set eth0 name eth1", []string{"eth0", "gone"}}, // down: before Linux 6.2 no other is renamed
 		{"ip link del eth0; ip link add eth0 type bridge", []string{"kind", "bridge"}},
 	} {
-		for _, k := range kinds() {
+		for _, k := range kindsHere(t) {
+			if k.sharedMAC && strings.Contains(test.change, "address") {
+				continue
+			}
 			t.Run(test.change+"/"+k.name, func(t *testing.T) {
 				uplink(t)
 				bridge(t)
@@ -45,7 +49,7 @@ func TestCheckKinds(t *testing.T) {
 func TestCheckWithoutMTUAndMAC(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for i, k := range kinds() {
+	for i, k := range kindsHere(t) {
 		id := fmt.Sprint("c", i) // each its own, for the kernel takes its time over the host's end of the one before
 		ns := space(t)
 		a := add(ns, id).Run(t.Context(), t, plugin(k.step, link.Addresses{})).OK(t)

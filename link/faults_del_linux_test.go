@@ -33,7 +33,7 @@ func TestF4DELWithout(t *testing.T) {
 		}},
 		{"the link", func(t *testing.T, ns *skeltest.NS, call *skeltest.Call) { ns.Run("ip", "link", "del", "eth0") }},
 	} {
-		for _, k := range kinds() {
+		for _, k := range kindsHere(t) {
 			t.Run(test.name+"/"+k.name, func(t *testing.T) {
 				uplink(t)
 				bridge(t)
@@ -64,7 +64,7 @@ func TestF10DELInTheHostsNamespace(t *testing.T) {
 	uplink(t)
 	skeltest.Host(t, "ip", "link", "add", "eth0", "link", "p0", "type", "macvlan")
 	t.Cleanup(func() { ignore(t, "ip", "link", "del", "eth0") })
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		if err := k.step.Del(t.Context(), request(t, netconf.Del, "/proc/thread-self/ns/net", "a")); err != nil {
 			t.Errorf("%s: %v", k.name, err)
 		}
@@ -74,7 +74,7 @@ func TestF10DELInTheHostsNamespace(t *testing.T) {
 	}
 	ignore(t, "ip", "link", "del", "eth0")
 	skeltest.Host(t, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "other")
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		if err := k.step.Del(t.Context(), request(t, netconf.Del, "/proc/thread-self/ns/net", "a")); err != nil {
 			t.Errorf("%s: %v", k.name, err)
 		}
@@ -88,7 +88,7 @@ func TestF10DELInTheHostsNamespace(t *testing.T) {
 func TestDELAfterAKillBeforeTheAlias(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		for _, netns := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, netns %v", k.name, netns), func(t *testing.T) {
 				ns := space(t)
@@ -124,7 +124,7 @@ func TestDELAfterAKillBeforeTheAlias(t *testing.T) {
 func TestDELLeavesWhatIsNotOurs(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		for _, make := range []string{
 			"ip link add eth0 type bridge",
 			"ip link add eth0 type veth peer name other; ip link set eth0 alias cni:net:b:eth0",
@@ -149,7 +149,7 @@ func TestDELLeavesWhatIsNotOurs(t *testing.T) {
 func TestDELOfARenamedLink(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		for _, then := range []string{"true", "ip link add eth0 type bridge", "ip link set net1 alias ''"} {
 			ns := space(t)
 			ns.Run("sh", "-c", "ip link add other type bridge; ip link set other alias cni:net:b:eth0; ip link add tap type bridge; ip link set tap alias cni:net:a:eth0:tap")
@@ -182,7 +182,7 @@ func TestDELByThePrevResult(t *testing.T) {
 		{"another name", `{"name":"eth1","mac":"02:00:00:00:00:07","sandbox":"NS"}`, false},
 		{"on the host", `{"name":"eth0","mac":"02:00:00:00:00:07"}`, false},
 	} {
-		for _, k := range kinds() {
+		for _, k := range kindsHere(t) {
 			ns := space(t)
 			ns.Run("ip", "link", "add", "eth0", "address", "02:00:00:00:00:07", "type", "veth", "peer", "name", "other")
 			del := add(ns, "a").With(netconf.Del)
@@ -204,7 +204,7 @@ func prevResult(iface string) string { return `{"cniVersion":"1.1.0","interfaces
 func TestDELWithoutANetwork(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			same := unchanged(t, ns)
@@ -231,7 +231,7 @@ func TestDELWithoutANetwork(t *testing.T) {
 func TestLateDELOfTheOldContainer(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			old, now := space(t), space(t)
 			add(old, "a").Run(t.Context(), t, plugin(k.step)).OK(t)
@@ -246,7 +246,7 @@ func TestLateDELOfTheOldContainer(t *testing.T) {
 func TestDELWhileTheLinkGoes(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		ns := space(t)
 		add(ns, "a").Run(t.Context(), t, plugin(k.step)).OK(t)
 		raced := false

@@ -17,7 +17,7 @@ import (
 func TestF1LinkLeftBehindWhenIPAMFails(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			same := unchanged(t, ns)
@@ -33,7 +33,7 @@ func TestF1LinkLeftBehindWhenIPAMFails(t *testing.T) {
 func TestF9ForeignLinkSurvives(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		for _, make := range []string{
 			"ip link add eth0 type bridge",
 			"ip link add eth0 type veth peer name other",
@@ -65,7 +65,7 @@ func TestF9ForeignLinkSurvives(t *testing.T) {
 func TestF9SecondADD(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			p := plugin(k.step, ipam("10.1.0.2/24"), link.Addresses{})
@@ -103,7 +103,7 @@ func TestF9SecondADD(t *testing.T) {
 func TestF9SecondADDInACallThatMadeAnother(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			if err := k.step.Add(t.Context(), request(t, netconf.Add, ns.Path, "a")); err != nil {
@@ -132,7 +132,7 @@ func TestF9SecondADDInACallThatMadeAnother(t *testing.T) {
 func TestWalkKinds(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			p := plugin(k.step, ipam("10.1.0.2/24", "fd00:1::2/64"), link.Addresses{DAD: link.DADOff})
@@ -147,7 +147,7 @@ func TestWalkKinds(t *testing.T) {
 func TestAttachmentInTheHostsNamespace(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		ns := space(t)
 		same := unchanged(t, ns)
 		call := add(ns, "a")
@@ -167,7 +167,7 @@ func TestAttachmentInTheHostsNamespace(t *testing.T) {
 func TestTwoStepsForOneName(t *testing.T) {
 	uplink(t)
 	bridge(t)
-	for _, k := range kinds() {
+	for _, k := range kindsHere(t) {
 		ns := space(t)
 		same := unchanged(t, ns)
 		add(ns, "a").Run(t.Context(), t, plugin(k.step, k.step)).Fails(t, netconf.CodeExists, "eth0")

@@ -23,6 +23,58 @@ const (
 	maxMTU = 65535
 )
 
+// choices are what a mode or flag of a kind can be, in the order in which an error lists them: the name in a
+// configuration and netlink's number. The first is the default, whose value in Go is "".
+type choices[M ~string, K comparable] []struct {
+	name   string
+	number K
+}
+
+// name is the name of a value as in a configuration.
+func (c choices[M, K]) name(m M) string {
+	if m == "" {
+		return c[0].name
+	}
+	return string(m)
+}
+
+// parse reads a name; no text is the default. What it is stands in the error, which leaves the value alone.
+func (c choices[M, K]) parse(what string, text []byte, into *M) error {
+	var names []string
+	for _, known := range c {
+		if len(text) == 0 || string(text) == known.name {
+			*into = c.value(known.number)
+			return nil
+		}
+		names = append(names, known.name)
+	}
+	return fmt.Errorf("unknown %s %q: expected %s", what, text, strings.Join(names, ", "))
+}
+
+// kernel is netlink's number of a value. One that was not read by parse may be none, which is an error with code 7.
+func (c choices[M, K]) kernel(what string, m M) (number K, err error) {
+	for _, known := range c {
+		if c.name(m) == known.name {
+			return known.number, nil
+		}
+	}
+	return number, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "unknown %s %q", what, m)
+}
+
+// value is the one that a link has; one that no configuration can ask for keeps its number.
+func (c choices[M, K]) value(number K) M {
+	for i, known := range c {
+		switch {
+		case known.number != number:
+		case i == 0:
+			return ""
+		default:
+			return M(known.name)
+		}
+	}
+	return M(fmt.Sprint(number))
+}
+
 // alter makes one change in the kernel: the fault hook is asked first, and an error says what was
 // changed.
 func alter(ctx context.Context, op, name string, do func() error) error {
@@ -88,7 +140,7 @@ func create(ctx context.Context, o Owner, via, in *NS, l netlink.Link) (netlink.
 	if !via.Is(in) {
 		a.Namespace = netlink.NsFd(in.Fd())
 	}
-	err := alter(ctx, "link add", name, func() error { return via.Handle().LinkAdd(l) })
+	err := alter(ctx, "link add", name, func() error { return lacking(l, via.Handle().LinkAdd(l)) })
 	if errors.Is(err, syscall.EEXIST) {
 		err = createAside(ctx, o, via, in, l)
 	}
@@ -96,6 +148,14 @@ func create(ctx context.Context, o Owner, via, in *NS, l netlink.Link) (netlink.
 		return nil, err
 	}
 	return christen(ctx, in, name, o, "")
+}
+
+// lacking says of the kernel's EOPNOTSUPP what it lacks: it is its answer to a kind that it does not know.
+func lacking(l netlink.Link, err error) error {
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		return fmt.Errorf("the kernel lacks links of the kind %s (their module may be missing): %w", l.Type(), err)
+	}
+	return err
 }
 
 // createAside is the way out when the name is taken: kernels before 6.15 look it up in the namespace of

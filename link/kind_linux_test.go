@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,16 +164,77 @@ type kind struct {
 	step       skel.Step
 	insideOnly bool      // there is nothing of it on the host: it goes with the container's namespace
 	broken     skel.Step // one that no ADD can make, because of something on the host that is not there
+	sharedMAC  bool      // the hardware address is another link's, and cannot be changed
 }
 
 // kinds is what the tests of faults_linux_test.go, faults_del and faults_check run through: a new kind needs
-// this one line. p0 is a parent (uplink), br7 a bridge (bridge).
+// this one line. p0 and p1 are parents (uplink), of one kind of links each; br7 is a bridge (bridge).
 func kinds() []kind {
 	return []kind{
-		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}, true, link.Macvlan{Parent: link.Parent{Name: "nosuch"}}},
-		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}},
-		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}},
+		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}, true, link.Macvlan{Parent: link.Parent{Name: "nosuch"}}, false},
+		{"ipvlan", link.IPvlan{Parent: link.Parent{Name: "p1"}}, true, link.IPvlan{Parent: link.Parent{Name: "nosuch"}}, true},
+		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}, false},
+		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}, false},
 	}
+}
+
+// kindsHere are those that this kernel has. TestKernelHasKind says for each whether the tests ran with it.
+func kindsHere(t *testing.T) []kind {
+	t.Helper()
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return lacks(t, k.step.(skel.Namer).Name()) })
+}
+
+// TestKernelHasKind is skipped for a kind that the tests of all kinds leave out here, so that the gate fails if they
+// do so in every kernel.
+func TestKernelHasKind(t *testing.T) {
+	skeltest.NeedRoot(t)
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) { needs(t, k.step.(skel.Namer).Name()) })
+	}
+}
+
+// needs skips the test if the kernel lacks one of these kinds of links.
+func needs(t *testing.T, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		if lacks(t, kind) {
+			t.Skipf("the kernel lacks links of the kind %s", kind)
+		}
+	}
+}
+
+// lacks tries to make a link of a kind. For one that it has the kernel makes it, or finds another fault.
+func lacks(t *testing.T, kind string) bool {
+	t.Helper()
+	ns := skeltest.NewNS(t)
+	defer ns.Remove()
+	n, err := link.Open(ns.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	_, err = link.CreateLink(t.Context(), owner("try"), n, n, bare(kind))
+	return errors.Is(err, link.ErrNotSupported)
+}
+
+// bare is a link of a kind without anything but a parent that is none, the loopback: netlink itself refuses some
+// kinds without one.
+func bare(kind string) netlink.Link {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = "eth0", 1
+	return &netlink.GenericLink{LinkAttrs: attrs, LinkType: kind}
+}
+
+// A kind that the kernel does not have is named, and nothing was changed.
+func TestKindThatTheKernelLacks(t *testing.T) {
+	ns := space(t)
+	_, container := spaces(t, ns)
+	same := unchanged(t, ns)
+	_, err := link.CreateLink(t.Context(), owner("a"), container, container, bare("cnikitnosuch"))
+	if !errors.Is(err, link.ErrNotSupported) || netconf.Code(err) != netconf.CodeNotSupported || !strings.Contains(err.Error(), "lacks links of the kind cnikitnosuch") {
+		t.Errorf("%v, code %d", err, netconf.Code(err))
+	}
+	same("after the refusal")
 }
 
 // TestKindMissingInKinds: a type whose Create makes a link in a container has its line in kinds, or nothing holds it

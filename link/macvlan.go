@@ -3,10 +3,6 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -35,63 +31,21 @@ const (
 	MacvlanPassthru MacvlanMode = "passthru" // there is only one, which takes the parent over
 )
 
-// macvlanModes are netlink's names, in the order in which an error lists them.
-var macvlanModes = []struct {
-	mode   MacvlanMode
-	kernel netlink.MacvlanMode
-}{
-	{MacvlanBridge, netlink.MACVLAN_MODE_BRIDGE},
-	{MacvlanPrivate, netlink.MACVLAN_MODE_PRIVATE},
-	{MacvlanVEPA, netlink.MACVLAN_MODE_VEPA},
-	{MacvlanPassthru, netlink.MACVLAN_MODE_PASSTHRU},
+var macvlanModes = choices[MacvlanMode, netlink.MacvlanMode]{
+	{"bridge", netlink.MACVLAN_MODE_BRIDGE},
+	{"private", netlink.MACVLAN_MODE_PRIVATE},
+	{"vepa", netlink.MACVLAN_MODE_VEPA},
+	{"passthru", netlink.MACVLAN_MODE_PASSTHRU},
 }
 
 // String is the name of the mode as in a configuration.
-func (m MacvlanMode) String() string {
-	if m == MacvlanBridge {
-		return "bridge"
-	}
-	return string(m)
-}
+func (m MacvlanMode) String() string { return macvlanModes.name(m) }
 
 // UnmarshalText reads the name of a mode; no text is bridge.
-func (m *MacvlanMode) UnmarshalText(text []byte) error {
-	var names []string
-	for _, known := range macvlanModes {
-		if string(text) == string(known.mode) || string(text) == known.mode.String() {
-			*m = known.mode
-			return nil
-		}
-		names = append(names, known.mode.String())
-	}
-	return fmt.Errorf("unknown mode %q: expected %s", text, strings.Join(names, ", "))
-}
+func (m *MacvlanMode) UnmarshalText(text []byte) error { return macvlanModes.parse("mode", text, m) }
 
 // MarshalText writes the name of the mode.
 func (m MacvlanMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-func (m MacvlanMode) kernel() (netlink.MacvlanMode, error) {
-	for _, known := range macvlanModes {
-		if m == known.mode || string(m) == known.mode.String() {
-			return known.kernel, nil
-		}
-	}
-	return 0, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "unknown mode %q", m)
-}
-
-// macvlanModeOf is the mode that a link has; one that no configuration can ask for keeps its number.
-func macvlanModeOf(l *netlink.Macvlan) MacvlanMode {
-	i := slices.IndexFunc(macvlanModes, func(k struct {
-		mode   MacvlanMode
-		kernel netlink.MacvlanMode
-	}) bool {
-		return k.kernel == l.Mode
-	})
-	if i < 0 {
-		return MacvlanMode(fmt.Sprintf("%d", l.Mode))
-	}
-	return macvlanModes[i].mode
-}
 
 const macvlanKind = "macvlan"
 
@@ -112,10 +66,10 @@ func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner) (made
 		return nil, nil, err
 	}
 	p := parent.Attrs()
-	if m.MTU != 0 && (m.MTU < minMTU || m.MTU > p.MTU) {
-		return nil, nil, badLink(o.IfName, "mtu %d is out of range: expected %d to %d, which is that of the parent link %q", m.MTU, minMTU, p.MTU, p.Name)
+	if err := fitsParent(o.IfName, m.MTU, p); err != nil {
+		return nil, nil, err
 	}
-	mode, err := m.Mode.kernel()
+	mode, err := macvlanModes.kernel("mode", m.Mode)
 	if err != nil {
 		return nil, nil, &Error{Op: "link add", Name: o.IfName, Err: err}
 	}
@@ -127,22 +81,14 @@ func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner) (made
 	return made, parent, err
 }
 
-// explain says what the kernel means when it finds the parent busy, or the mode impossible.
+// explain says what the kernel means when it refuses the parent, or the mode on it.
 func (m Macvlan) explain(err error, via *NS, parent *netlink.LinkAttrs, name string) error {
+	refusal := refused(err, via, parent, name, ipvlanKind)
 	switch {
-	case errors.Is(err, syscall.EBUSY):
-		by := "it has links of another kind, such as ipvlan"
-		if parent.MasterIndex != 0 {
-			by = "it is a port"
-			if master, lookErr := findIndex(via, parent.MasterIndex); lookErr == nil && master != nil {
-				by = fmt.Sprintf("it is a port of the %s %q", master.Type(), master.Attrs().Name)
-			}
-		}
-		return badLink(name, "mode %s: the parent link %q is busy: %s: %w", m.Mode, parent.Name, by, err)
+	case refusal != nil:
+		return refusal
 	case !errors.Is(err, syscall.EINVAL):
 		return err
-	case parent.EncapType != "ether": // netlink's word; the loopback has another
-		return badLink(name, "the parent link %q is no Ethernet link, but %s: %w", parent.Name, parent.EncapType, err)
 	case m.Mode == MacvlanPassthru:
 		return badLink(name, "mode %s on the parent link %q: %w: it wants a parent without other macvlans", m.Mode, parent.Name, err)
 	}
@@ -193,7 +139,7 @@ func (m Macvlan) verify(l netlink.Link, host, container *NS, name string) error 
 		return different(name, "the kind", macvlanKind, l.Type())
 	}
 	var errs []error
-	if mode := macvlanModeOf(have); mode.String() != m.Mode.String() {
+	if mode := macvlanModes.value(have.Mode); mode.String() != m.Mode.String() {
 		errs = append(errs, different(name, "the mode", m.Mode, mode))
 	}
 	return netconf.Join(append(errs, m.Parent.verify(l, m.Parent.ns(host, container)))...)
@@ -214,9 +160,7 @@ func (m Macvlan) Add(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	if parent.Attrs().Flags&net.FlagUp == 0 && req.Warn != nil {
-		req.Warn("the parent link is down: nothing passes until it is set up", "parent", parent.Attrs().Name)
-	}
+	warnDown(req, parent)
 	req.AddInterface(describe(l, req.Netns))
 	return nil
 }
@@ -240,4 +184,6 @@ func (m Macvlan) Del(ctx context.Context, req *netconf.Request) error {
 }
 
 // Status is an error with code 50 when the parent is not there. One inside a container cannot be asked for.
-func (m Macvlan) Status(_ context.Context, req *netconf.Request) error { return m.Parent.status(req) }
+func (m Macvlan) Status(_ context.Context, req *netconf.Request) error {
+	return m.Parent.status(req, nil)
+}

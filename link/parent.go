@@ -1,7 +1,10 @@
 package link
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/vishvananda/netlink"
@@ -32,8 +35,21 @@ func (p Parent) find(n *NS) (netlink.Link, error) {
 	return l, err
 }
 
+// chained is the parent of a chained plugin: without a name it is the one interface of the prevResult. Several, or none,
+// are an error with code 7.
+func (p Parent) chained(req *netconf.Request) (Parent, error) {
+	if p.Name != "" || req.Prev == nil {
+		return p, nil
+	}
+	if all := req.Prev.Interfaces; len(all) == 1 && all[0] != nil && all[0].Name != "" {
+		p.Name = all[0].Name
+		return p, nil
+	}
+	return p, badLink("", "the prevResult has %d interfaces, and only a single one is taken as the parent link; name a parent link", len(req.Prev.Interfaces))
+}
+
 // verify compares the parent of a link. Where no name was given it may be any that is there: the default
-// route may have moved since.
+// route may have moved since. An ipvlan stands for its own parent, which may be in another namespace.
 func (p Parent) verify(l netlink.Link, n *NS) error {
 	a := l.Attrs()
 	have, err := findIndex(n, a.ParentIndex)
@@ -45,7 +61,7 @@ func (p Parent) verify(l netlink.Link, n *NS) error {
 		name = have.Attrs().Name
 	}
 	if p.Name == "" {
-		if have == nil {
+		if have == nil && !(p.InContainer && a.NetNsID >= 0) {
 			return different(a.Name, "the parent", "a link that is there", name)
 		}
 		return nil
@@ -54,14 +70,55 @@ func (p Parent) verify(l netlink.Link, n *NS) error {
 	if err != nil {
 		return err
 	}
-	if want == nil || want.Attrs().Index != a.ParentIndex {
-		return different(a.Name, "the parent", p.Name, name)
+	if want != nil {
+		index := want.Attrs().Index
+		if _, ok := want.(*netlink.IPVlan); ok && l.Type() == ipvlanKind {
+			index = want.Attrs().ParentIndex
+		}
+		if index == a.ParentIndex {
+			return nil
+		}
+	}
+	return different(a.Name, "the parent", p.Name, name)
+}
+
+// fitsParent is an error with code 7 for an MTU below the kernel's minimum or above the parent's; 0 is the parent's. For
+// an ipvlan the kernel takes a larger one, and what is larger than the parent's is dropped there.
+func fitsParent(name string, mtu int, parent *netlink.LinkAttrs) error {
+	if mtu != 0 && (mtu < minMTU || mtu > parent.MTU) {
+		return badLink(name, "mtu %d is out of range: expected %d to %d, which is that of the parent link %q", mtu, minMTU, parent.MTU, parent.Name)
 	}
 	return nil
 }
 
-// status is the error, with code 50, of a parent on the host that is not there.
-func (p Parent) status(req *netconf.Request) error {
+// refused says what the kernel means when it refuses a parent, whose links are all of one kind, and which then is no port
+// of anything; other is a kind that excludes the one that was wanted. It is nil for an error that says something else.
+func refused(err error, via *NS, parent *netlink.LinkAttrs, name, other string) error {
+	switch {
+	case errors.Is(err, syscall.EBUSY):
+		by := "it has links of another kind, such as " + other
+		if parent.MasterIndex != 0 {
+			by = "it is a port"
+			if master, lookErr := findIndex(via, parent.MasterIndex); lookErr == nil && master != nil {
+				by = fmt.Sprintf("it is a port of the %s %q", master.Type(), master.Attrs().Name)
+			}
+		}
+		return badLink(name, "the parent link %q is busy: %s: %w", parent.Name, by, err)
+	case errors.Is(err, syscall.EINVAL) && parent.EncapType != "ether": // netlink's word; the loopback has another
+		return badLink(name, "the parent link %q is no Ethernet link, but %s: %w", parent.Name, parent.EncapType, err)
+	}
+	return nil
+}
+
+// warnDown says that a parent is down, which is no reason to fail: it may come up later.
+func warnDown(req *netconf.Request, parent netlink.Link) {
+	if parent.Attrs().Flags&net.FlagUp == 0 && req.Warn != nil {
+		req.Warn("the parent link is down: nothing passes until it is set up", "parent", parent.Attrs().Name)
+	}
+}
+
+// status is the error, with code 50, of a parent on the host that is not there, or that fits refuses; it may be nil.
+func (p Parent) status(req *netconf.Request, fits func(host *NS, parent netlink.Link) error) error {
 	if p.InContainer {
 		return nil
 	}
@@ -69,7 +126,10 @@ func (p Parent) status(req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.find(host)
+	parent, err := p.find(host)
+	if err == nil && fits != nil {
+		err = fits(host, parent)
+	}
 	if netconf.Code(err) == netconf.CodeInvalidNetworkConfig {
 		return netconf.Errorf(netconf.CodePluginNotAvailable, "%w", err)
 	}
