@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/slogtest"
 	"time"
@@ -193,6 +195,30 @@ func TestStackOfAPanicIsAnError(t *testing.T) {
 	ls := lines(t, withLog(netconf.Add, `{"level":"error"}`).Run(t.Context(), t, p).Fails(t, netconf.CodeInternal).Stderr)
 	if len(ls) != 2 || ls[0]["msg"] != "panic" || ls[0]["panic"] != "F2" || ls[0]["step"] != "a" || !strings.Contains(ls[0]["stack"], "log_test.go") {
 		t.Errorf("%v", ls)
+	}
+}
+
+// A stream that hangs is waited for once, however much there is to say.
+func TestLogThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	var begun atomic.Int32
+	never := make(chan struct{})
+	defer close(never)
+	hangs := writer(func([]byte) (int, error) { begun.Add(1); <-never; return 0, errors.New("closed") })
+	p := plugin(t, &step{name: "a", j: &journal{}, del: func(_ context.Context, req *netconf.Request) error {
+		for range 10 {
+			req.Warn("strange")
+		}
+		_, err := io.WriteString(req.Stderr, "of a delegate")
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("a delegate's stderr: %v", err)
+		}
+		return nil
+	}})
+	c := call(netconf.Del)
+	if exit := p.Run(t.Context(), skel.IO{Env: []string{"CNI_COMMAND=DEL", "CNI_CONTAINERID=c1", "CNI_IFNAME=eth0"},
+		Stdin: strings.NewReader(c.Config), Stdout: io.Discard, Stderr: hangs}); exit != 0 || begun.Load() != 1 {
+		t.Errorf("exit status %d after %d writes", exit, begun.Load())
 	}
 }
 
