@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
@@ -25,13 +28,19 @@ type Plugin interface {
 // Binary is the path of a plugin's program, of any make. The fault hook does not reach it.
 type Binary string
 
-// Run starts the program and waits for it.
+// grace is how long a program may take to end after SIGTERM, and how long its streams are waited for when it has
+// ended and its children have not: more than the 10 s that skel gives a rollback.
+const grace = 15 * time.Second
+
+// Run starts the program and waits for it. The end of the context is a SIGTERM, as from a runtime that gives up,
+// and after another 15 s a SIGKILL.
 func (b Binary) Run(ctx context.Context, io skel.IO) int {
 	cmd := exec.CommandContext(ctx, string(b))
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = io.Env, io.Stdin, io.Stdout, io.Stderr
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, grace
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) && cmd.ProcessState == nil {
 		_, _ = io.Stderr.Write([]byte(err.Error())) // into a buffer
 		return -1
 	}
@@ -49,6 +58,9 @@ type Call struct {
 	Env         []string // further variables
 	Config      string   // stdin
 	Prev        string   // put into Config as prevResult, if not empty
+
+	Stdin  io.Reader // in the place of Config, if not nil; a program is given an *os.File itself
+	Stdout io.Writer // where stdout goes, if not nil: Answer.Stdout is empty then
 }
 
 // Answer is what the plugin answered.
@@ -57,6 +69,8 @@ type Answer struct {
 	Stdout, Stderr string
 	Result         *types100.Result // of a successful ADD
 	Err            ErrorDocument    // of a failed call
+
+	protocol error // what of it breaks the protocol
 }
 
 // ErrorDocument is the specification's error, section 5.
@@ -84,11 +98,27 @@ func (c Call) WithPrev(a Answer) Call {
 // error document that has cniVersion, code and msg. What breaks it fails the test.
 func (c Call) Run(ctx context.Context, t testing.TB, p Plugin) Answer {
 	t.Helper()
+	a := c.run(ctx, t, p)
+	if a.protocol != nil {
+		t.Errorf("%s: %v\nexit status %d\nstdout: %s\nstderr: %s", c.Command, a.protocol, a.Exit, a.Stdout, a.Stderr)
+	}
+	return a
+}
+
+func (c Call) run(ctx context.Context, t testing.TB, p Plugin) Answer {
+	t.Helper()
 	var stdout, stderr buffer
-	a := Answer{Exit: p.Run(ctx, skel.IO{Env: c.environ(), Stdin: c.stdin(t), Stdout: &stdout, Stderr: &stderr})}
+	call := skel.IO{Env: c.environ(), Stdin: c.Stdin, Stdout: c.Stdout, Stderr: &stderr}
+	if call.Stdin == nil {
+		call.Stdin = c.stdin(t)
+	}
+	if call.Stdout == nil {
+		call.Stdout = &stdout
+	}
+	a := Answer{Exit: p.Run(ctx, call)}
 	a.Stdout, a.Stderr = stdout.String(), stderr.String()
-	if err := a.decode(c.Command); err != nil {
-		t.Errorf("%s: %v\nexit status %d\nstdout: %s\nstderr: %s", c.Command, err, a.Exit, a.Stdout, a.Stderr)
+	if c.Stdout == nil {
+		a.protocol = a.decode(c.Command)
 	}
 	return a
 }
@@ -135,21 +165,38 @@ func (c Call) stdin(t testing.TB) io.Reader {
 	return bytes.NewReader(config)
 }
 
+// decode reads the first document of stdout, also where something stands before or behind it, and says what of the
+// answer breaks the protocol.
 func (a *Answer) decode(command netconf.Command) error {
-	documents := json.NewDecoder(strings.NewReader(a.Stdout))
+	noise, rest := "", a.Stdout
+	if i := strings.IndexByte(rest, '{'); i >= 0 {
+		noise, rest = strings.TrimSpace(rest[:i]), rest[i:]
+	}
+	documents := json.NewDecoder(strings.NewReader(rest))
 	var first json.RawMessage
 	err := documents.Decode(&first)
-	if err == nil && documents.Decode(new(json.RawMessage)) != io.EOF {
+	none := err == io.EOF
+	if err != nil && !none {
+		return err
+	}
+	wrong := a.understand(command, first)
+	switch {
+	case noise != "":
+		return fmt.Errorf("something that is no document on stdout: %q", noise)
+	case !none && documents.Decode(new(json.RawMessage)) != io.EOF:
 		return errors.New("more than one document on stdout")
 	}
-	none := err == io.EOF
+	return wrong
+}
+
+// understand reads the document, which is empty if there was none.
+func (a *Answer) understand(command netconf.Command, document json.RawMessage) (err error) {
+	none := document == nil
 	switch {
-	case err != nil && !none:
-		return err
 	case a.Exit != 0 && none:
 		return errors.New("failed without an error document")
 	case a.Exit != 0:
-		if err := json.Unmarshal(first, &a.Err); err != nil {
+		if err := json.Unmarshal(document, &a.Err); err != nil {
 			return err
 		}
 		if a.Err.Code == 0 || a.Err.Msg == "" || a.Err.CNIVersion == "" {
@@ -159,7 +206,7 @@ func (a *Answer) decode(command netconf.Command) error {
 		if none {
 			return errors.New("ADD succeeded without a result")
 		}
-		a.Result, err = netconf.ParseResult(first, "")
+		a.Result, err = netconf.ParseResult(document, "")
 		return err
 	case command != netconf.Version && !none:
 		return errors.New("output on success")

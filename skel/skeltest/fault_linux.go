@@ -54,7 +54,7 @@ func (c *counter) before(ctx context.Context, op string) error {
 
 // harmed makes a call whose n-th operation is harmed; hit is what that operation was, "" when the
 // call had fewer.
-func harmed(t *testing.T, p Plugin, call Call, harm Harm, n int) (a Answer, hit string) {
+func harmed(t testing.TB, p Plugin, call Call, harm Harm, n int) (a Answer, hit string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := &counter{n: n, harm: harm, cancel: cancel}
@@ -79,7 +79,7 @@ func harmed(t *testing.T, p Plugin, call Call, harm Harm, n int) (a Answer, hit 
 // A step that does not call netconf.Before has no operations for Walk to harm: see to it that the number
 // counts yours. Where IPv6 addresses wait for duplicate address detection (a second or two each), so
 // does each of the ADDs.
-func Walk(t *testing.T, p Plugin, call Call, ns *NS, also func() []string) (operations int) {
+func Walk(t testing.TB, p Plugin, call Call, ns *NS, also func() []string) (operations int) {
 	t.Helper()
 	operations, err := walk(t, p, call, func() Snapshot {
 		s := append(ns.Snapshot(), HostSnapshot(t)...)
@@ -94,7 +94,7 @@ func Walk(t *testing.T, p Plugin, call Call, ns *NS, also func() []string) (oper
 	return operations
 }
 
-func walk(t *testing.T, p Plugin, call Call, look func() Snapshot) (operations int, err error) {
+func walk(t testing.TB, p Plugin, call Call, look func() Snapshot) (operations int, err error) {
 	t.Helper()
 	add, del := call.With(netconf.Add), call.With(netconf.Del)
 	add.Run(t.Context(), t, p).OK(t)
@@ -134,7 +134,7 @@ func walk(t *testing.T, p Plugin, call Call, look func() Snapshot) (operations i
 }
 
 // walkSecond makes an attachment, and again and again tries to make it a second time.
-func walkSecond(t *testing.T, p Plugin, add Call, look func() Snapshot) error {
+func walkSecond(t testing.TB, p Plugin, add Call, look func() Snapshot) error {
 	add.Run(t.Context(), t, p).OK(t)
 	alive := look()
 	for _, harm := range []Harm{Fail, Panic, Cancel} {

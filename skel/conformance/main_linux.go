@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+const usage = `usage: conformance -plugin PROGRAM -conf FILE [flags]
+       conformance -list | -explain ID
+
+Holds a CNI plugin against what the specification and runtimes want of it, on throw-away hosts. Needs root.
+
+`
+
+// options are the command line.
+type options struct {
+	target         skeltest.Target
+	run            *regexp.Regexp
+	json, explain  bool
+	colour, listed bool
+}
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(2)
+	}
+	st, err := os.Stdout.Stat()
+	o.colour = err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
+	ok, err := o.judge(context.Background(), os.Stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+		os.Exit(2)
+	case !ok:
+		os.Exit(1)
+	}
+}
+
+// parse reads the command line.
+func parse(args []string, stderr io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
+	plugin := flags.String("plugin", "", "the plugin's `program`")
+	conf := flags.String("conf", "", "`file` with its configuration as a runtime sends it, or a conflist: its last plugin is judged, those before it run for real")
+	setup := flags.String("setup", "", "`script` that prepares each host, which has the veth pair p0, p1, both up")
+	path := flags.String("path", "", "CNI_PATH: `folders` of the delegates, with colons between; the plugin's own comes last")
+	kind := flags.String("kind", "", "interface, chained, ipam or meta; default: chained where -conf lists several plugins, ipam where it is its own ipam, else interface")
+	parent := flags.String("parent", "p0", "the `link` of the host that an attachment needs")
+	state := flags.String("state", strings.Join(skeltest.DefaultState(), ":"), "`folders` of the plugin's and its delegates' state, with colons between")
+	volatile := flags.String("volatile", skeltest.DefaultVolatile, "`pattern` of files there that may differ when nothing is left")
+	only := flags.String("run", "", "judge only requirements whose ID matches this `pattern` (and add/works)")
+	flags.BoolVar(&o.json, "json", false, "print a line of JSON for each requirement")
+	flags.BoolVar(&o.explain, "explain", false, "print the explanation of each requirement, not only of those that fail")
+	flags.BoolVar(&o.listed, "list", false, "list the requirements, judge nothing")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.run, err = regexp.Compile(*only); err != nil || o.listed {
+		return o, err
+	}
+	if *plugin == "" || *conf == "" || flags.NArg() > 0 {
+		return nil, errors.New("-plugin and -conf are needed, and nothing besides flags; -help says more")
+	}
+	if o.target.Volatile, err = regexp.Compile(*volatile); err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile(*conf)
+	if err != nil {
+		return nil, err
+	}
+	program, err := filepath.Abs(*plugin)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return nil, err
+	}
+	o.target.Plugin, o.target.Config, o.target.Parent = skeltest.Binary(program), string(config), *parent
+	o.target.Path, o.target.State = filepath.SplitList(*path), filepath.SplitList(*state)
+	if *setup != "" {
+		o.target.Setup = script(*setup)
+	}
+	o.target.Kind, err = kindOf(*kind, o.target.Config)
+	return o, err
+}
+
+// script runs a program on the host as its setup.
+func script(name string) func(*skeltest.Bench) {
+	return func(b *skeltest.Bench) {
+		cmd := exec.Command(name)
+		if !strings.Contains(name, "/") {
+			cmd = exec.Command("./" + name)
+		}
+		cmd.Env = append(os.Environ(), "PARENT="+b.Parent, "CNI_PATH="+strings.Join(b.Path, ":"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("setup %s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// kindOf reads the flag, or guesses by the configuration.
+func kindOf(name, config string) (skel.Kind, error) {
+	if kind, ok := skeltest.Kinds()[name]; ok {
+		return kind, nil
+	} else if name != "" {
+		return 0, fmt.Errorf("-kind %q: expected interface, chained, ipam or meta", name)
+	}
+	return skeltest.KindOf(config)
+}
+
+// chosen lists the requirements to judge.
+func (o *options) chosen() []skeltest.Requirement {
+	first := true
+	return slices.DeleteFunc(skeltest.Requirements(), func(r skeltest.Requirement) bool {
+		leave := !o.run.MatchString(r.ID) && !first
+		first = false
+		return leave
+	})
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+// width is that of the table, in columns.
+const width = 100
+
+// line is what -json prints for a requirement.
+type line struct {
+	skeltest.Outcome
+	Level   skeltest.Level `json:"level"`
+	Section string         `json:"section"`
+	Text    string         `json:"text"`
+	Explain string         `json:"explain"`
+}
+
+// judge prints what becomes of each requirement; ok says that nothing failed.
+func (o *options) judge(ctx context.Context, w io.Writer) (ok bool, err error) {
+	chosen := o.chosen()
+	if o.listed {
+		for _, r := range chosen {
+			fmt.Fprintf(w, "%-30s %-6s %s\n%s", r.ID, r.Level, r.Section, wrapped(r.Text))
+		}
+		return true, nil
+	}
+	if os.Getuid() != 0 {
+		return false, fmt.Errorf("needs root: it makes namespaces and links")
+	}
+	began, counts := time.Now(), map[skeltest.Status]int{}
+	ok = true
+	skeltest.Judge(ctx, o.target, chosen, func(r skeltest.Requirement, out skeltest.Outcome) bool {
+		counts[out.Status]++
+		ok = ok && out.OK()
+		if o.json {
+			err = json.NewEncoder(w).Encode(line{out, r.Level, r.Section, r.Text, r.Explain})
+		} else {
+			_, err = io.WriteString(w, o.row(r, out))
+		}
+		return err == nil && (r.ID != chosen[0].ID || out.OK()) // all others need an ADD that works
+	})
+	if err != nil || o.json {
+		return ok, err
+	}
+	total := counts[skeltest.Pass] + counts[skeltest.NotApplicable] + counts[skeltest.Failed] + counts[skeltest.NotJudged]
+	if total < len(chosen) {
+		fmt.Fprint(w, wrapped(fmt.Sprintf("The other %d are not judged: they need what the first one asks for.", len(chosen)-total)))
+	}
+	_, err = fmt.Fprintf(w, "%d requirements: %d passed, %d failed, %d not judged, %d not applicable; %.1f s\n", len(chosen),
+		counts[skeltest.Pass], counts[skeltest.Failed], counts[skeltest.NotJudged]+len(chosen)-total, counts[skeltest.NotApplicable], time.Since(began).Seconds())
+	return ok, err
+}
+
+// row is what the table says of a requirement.
+func (o *options) row(r skeltest.Requirement, out skeltest.Outcome) string {
+	var s strings.Builder
+	section := r.Section
+	fmt.Fprintf(&s, "%s %-26s %-6s %s\n", o.paint(out.Status), r.ID, r.Level, section)
+	if out.Status == skeltest.NotApplicable {
+		s.WriteString(wrapped(out.Detail))
+	}
+	if !out.OK() || o.explain {
+		s.WriteString(wrapped(r.Text))
+	}
+	if !out.OK() {
+		for l := range strings.Lines(strings.TrimSpace(out.Detail) + "\n") {
+			s.WriteString("         | " + strings.TrimRight(l, "\n") + "\n")
+		}
+	}
+	if !out.OK() || o.explain {
+		s.WriteString(wrapped(r.Explain))
+	}
+	return s.String()
+}
+
+// paint writes a status in its colour, where there are colours.
+func (o *options) paint(s skeltest.Status) string {
+	text := fmt.Sprintf("%-8s", s)
+	colours := map[skeltest.Status]string{skeltest.Pass: "32", skeltest.Failed: "1;31", skeltest.NotJudged: "1;35", skeltest.NotApplicable: "2"}
+	if !o.colour {
+		return text
+	}
+	return "\x1b[" + colours[s] + "m" + text + "\x1b[0m"
+}
+
+// wrapped breaks a text into lines that fit the table, indented.
+func wrapped(text string) string {
+	const indent = "         "
+	var s strings.Builder
+	column := width
+	for _, word := range strings.Fields(text) {
+		if column+1+len(word) > width {
+			if s.Len() > 0 {
+				s.WriteString("\n")
+			}
+			s.WriteString(indent + word)
+			column = len(indent) + len(word)
+			continue
+		}
+		s.WriteString(" " + word)
+		column += 1 + len(word)
+	}
+	if s.Len() > 0 {
+		s.WriteString("\n")
+	}
+	return s.String()
+}

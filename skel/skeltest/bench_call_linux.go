@@ -1,0 +1,302 @@
+package skeltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/version"
+	"golang.org/x/sys/unix"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+// callLimit is how long a call may take. Runtimes give up after two to four minutes.
+const callLimit = time.Minute
+
+// prepare reads the configuration, asks for the versions and makes the host ready.
+func (b *Bench) prepare() {
+	if b.Parent == "" {
+		b.Parent = "p0"
+	}
+	if b.Volatile == nil {
+		b.Volatile = regexp.MustCompile(DefaultVolatile)
+	}
+	b.paths = slices.Clone(b.Path)
+	if program, ok := b.Plugin.(Binary); ok {
+		b.paths = append(b.paths, filepath.Dir(string(program)))
+	}
+	b.readConfig()
+	if b.Setup != nil {
+		b.Setup(b)
+	}
+	a := b.Run(Call{Command: netconf.Version, Config: `{"cniVersion":"1.0.0"}`})
+	var info struct{ SupportedVersions []string }
+	if json.Unmarshal([]byte(a.Stdout), &info) == nil {
+		b.Versions = info.SupportedVersions
+	}
+	known := version.All.SupportedVersions()
+	for _, v := range slices.Backward(known) {
+		if slices.Contains(b.Versions, v) {
+			b.Base = b.Set(b.Base, "cniVersion", `"`+v+`"`)
+			break
+		}
+	}
+}
+
+// readConfig takes a list of plugins apart, as a runtime does.
+func (b *Bench) readConfig() {
+	var list struct {
+		CNIVersion, Name json.RawMessage
+		Plugins          []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(b.Config), &list); err != nil {
+		b.Fatalf("the configuration: %v", err)
+	}
+	if len(list.Plugins) == 0 {
+		b.Base = b.Config
+		return
+	}
+	for _, plugin := range list.Plugins {
+		b.before = append(b.before, b.Set(b.Set(string(plugin), "name", string(list.Name)), "cniVersion", string(list.CNIVersion)))
+	}
+	b.Base = b.before[len(b.before)-1]
+	b.before = b.before[:len(b.before)-1]
+}
+
+// Set returns the configuration with a key of another value, which is JSON.
+func (b *Bench) Set(config, key, value string) string {
+	b.Helper()
+	patched, err := netconf.Patch([]byte(config), key, json.RawMessage(value))
+	if err != nil {
+		b.Fatalf("set %q in the configuration: %v", key, err)
+	}
+	return string(patched)
+}
+
+// Get returns the value of a key of the configuration, as JSON; "" if it is not there.
+func (b *Bench) Get(config, key string) string {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(config), &object); err != nil {
+		b.Fatalf("the configuration: %v", err)
+	}
+	return string(object[key])
+}
+
+// Without returns the configuration without a key.
+func (b *Bench) Without(config, key string) string {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(config), &object); err != nil {
+		b.Fatalf("the configuration: %v", err)
+	}
+	delete(object, key)
+	out, err := json.Marshal(object)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(out)
+}
+
+// NeedVersion ends the check, as not applicable, if the plugin does not announce the version, in which a verb came.
+func (b *Bench) NeedVersion(verb netconf.Command) {
+	v := b.Get(b.Base, "cniVersion")
+	if !(netconf.Network{CNIVersion: strings.Trim(v, `"`)}).Is(verb.Since()) {
+		b.Skipf("the plugin does not announce version %s, in which %s came: %v", verb.Since(), verb, b.Versions)
+	}
+}
+
+// Run makes a call. It does not hold the answer against the protocol, which requirements of their own do; a call that
+// does not end within a minute fails the requirement.
+func (b *Bench) Run(c Call) Answer {
+	b.Helper()
+	a := b.RunWithin(b.Context(), c)
+	if a.Exit < 0 {
+		b.Fatalf("%s: the program ended by a signal, or could not be started\nstderr: %s", c.Command, a.Stderr)
+	}
+	return a
+}
+
+// RunWithin is Run with a context, whose end is a SIGTERM; it leaves the exit status to the caller.
+func (b *Bench) RunWithin(ctx context.Context, c Call) Answer {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	a := c.run(ctx, b, b.Plugin)
+	if ctx.Err() == context.DeadlineExceeded {
+		b.Fatalf("%s did not end within %v\nstdout: %s\nstderr: %s", c.Command, callLimit, a.Stdout, a.Stderr)
+	}
+	return a
+}
+
+// Succeeds makes a call that must succeed.
+func (b *Bench) Succeeds(c Call) Answer {
+	b.Helper()
+	a := b.Run(c)
+	if a.Exit != 0 {
+		b.Fatalf("%s failed, exit status %d, code %d: %s %s", c.Command, a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details)
+	}
+	if c.Command == netconf.Add && c.Stdout == nil && a.Result == nil {
+		b.Fatalf("ADD succeeded without a result that can be read: %v\nstdout: %s", a.protocol, a.Stdout)
+	}
+	return a
+}
+
+// Fails makes a call that must fail.
+func (b *Bench) Fails(c Call, why string) Answer {
+	b.Helper()
+	a := b.Run(c)
+	if a.Exit == 0 {
+		b.Fatalf("%s succeeded: %s", c.Command, why)
+	}
+	return a
+}
+
+// Container is a container, and the ADD that attaches it.
+type Container struct {
+	*NS
+	Add Call
+}
+
+// Del is the DEL of its attachment, without a prevResult.
+func (c *Container) Del() Call {
+	del := c.Add.With(netconf.Del)
+	del.Prev = ""
+	return del
+}
+
+// Alive tells whether the path of its namespace leads to one.
+func (c *Container) Alive() bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(c.Path, &fs) == nil && fs.Type == unix.NSFS_MAGIC
+}
+
+// Container makes a container with the interface eth0, and runs in it the plugins before the judged one, whose result
+// its ADD has as prevResult.
+func (b *Bench) Container() *Container {
+	b.Helper()
+	b.number++
+	c := &Container{NS: NewNS(b)}
+	c.Add = Call{
+		Command: netconf.Add, ContainerID: fmt.Sprintf("conform-%d", b.number), Netns: c.Path, IfName: "eth0",
+		Path: strings.Join(b.paths, string(os.PathListSeparator)), Env: []string{"PATH=" + os.Getenv("PATH")}, Config: b.Base,
+	}
+	for _, config := range b.before {
+		call := c.Add
+		call.Config = config
+		var kind struct{ Type string }
+		if err := json.Unmarshal([]byte(config), &kind); err != nil {
+			b.Fatal(err)
+		}
+		program, err := find(b.paths, kind.Type)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.Add.Prev = call.Run(b.Context(), b, program).OK(b).Stdout
+	}
+	return c
+}
+
+func find(paths []string, name string) (Binary, error) {
+	for _, dir := range paths {
+		program := filepath.Join(dir, name)
+		if st, err := os.Stat(program); err == nil && st.Mode().IsRegular() {
+			return Binary(program), nil
+		}
+	}
+	return "", fmt.Errorf("no program %q in %v", name, paths)
+}
+
+// WithIPAM puts the test IPAM plugin into the configuration of all containers that come, or ends the check, as not
+// applicable, where the configuration has no IPAM plugin.
+func (b *Bench) WithIPAM() *IPAM {
+	b.Helper()
+	ipam := b.Get(b.Base, "ipam")
+	if b.Kind == skel.IPAM || ipam == "" || b.Get(ipam, "type") == "" {
+		b.Skip("the configuration names no IPAM plugin for the plugin to call")
+	}
+	i := NewIPAM(b)
+	b.paths = append(b.paths, i.Path)
+	b.Base = b.Set(b.Base, "ipam", `{"type":"test-ipam"}`)
+	return i
+}
+
+// Attach makes the ADD, which must succeed and, unless the plugin only changes what others made, must have made
+// something: else a DEL after it would prove nothing.
+func (b *Bench) Attach(c *Container) Answer {
+	b.Helper()
+	before := b.Look(c)
+	a := b.Succeeds(c.Add)
+	if b.Kind != skel.Chained && before.Diff(b.Look(c)) == "" {
+		b.Fatal("ADD succeeded and nothing has changed: not in the namespace, not on the host, not in the folders of its state")
+	}
+	return a
+}
+
+// Settle makes an attachment and takes it away again: what is shared by all of a network's (a bridge, the folders of
+// a store) comes with the first and stays. It returns how host and container look then.
+func (b *Bench) Settle(c *Container) Snapshot {
+	b.Helper()
+	b.Attach(c)
+	b.Succeeds(c.Del())
+	return b.Look(c)
+}
+
+// byItself is what comes and goes without anybody's doing: link-local addresses, and what follows from them.
+var byItself = regexp.MustCompile(`inet6 fe80::|fe80::/64|ff00::/8|anycast fe80::`)
+
+// Look takes a snapshot of the host, the containers and the folders of the state.
+func (b *Bench) Look(containers ...*Container) Snapshot {
+	b.Helper()
+	all := prefixed("host", HostSnapshot(b))
+	for _, c := range containers {
+		if c.Alive() {
+			all = append(all, prefixed(c.Add.ContainerID, c.Snapshot())...)
+		}
+	}
+	all = slices.DeleteFunc(all, byItself.MatchString)
+	for _, dir := range b.state() {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() || b.Volatile.MatchString(path) {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err == nil {
+				all = append(all, fmt.Sprintf("file: %s %.200q", path, data))
+			}
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return all
+}
+
+func prefixed(of string, s Snapshot) Snapshot {
+	for i := range s {
+		s[i] = of + ": " + s[i]
+	}
+	return s
+}
+
+// Same fails the requirement if the host, the containers and the state are not as before. Without containers, whose
+// end the kernel may be busy with, it looks for up to three seconds.
+func (b *Bench) Same(before Snapshot, when string, containers ...*Container) {
+	b.Helper()
+	diff := before.Diff(b.Look(containers...))
+	for end := time.Now().Add(3 * time.Second); diff != "" && len(containers) == 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond) // the kernel takes links away a moment after their namespace
+		diff = before.Diff(b.Look())
+	}
+	if diff != "" {
+		b.Errorf("%s: not as before (- gone, + left):\n%s", when, diff)
+	}
+}

@@ -1,0 +1,186 @@
+package skeltest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cnikit/cnikit/skel"
+)
+
+// Target is a plugin that is held against the requirements. The zero value of each field but Plugin and Config is
+// useful.
+type Target struct {
+	// Plugin is a skel.Plugin, or a Binary.
+	Plugin Plugin
+	// Config is what a runtime sends on stdin; or a list of plugins (a conflist), of which the last one is
+	// judged, and those before it run for real, as programs from Path.
+	Config string
+	// Kind says what the plugin does, and so which of the requirements apply.
+	Kind skel.Kind
+	// Path is CNI_PATH: the folders of the delegates.
+	Path []string
+	// Setup prepares the host. It has lo, and p0 and p1, the ends of a veth pair, which stand for the network card
+	// and its cable, up and without addresses.
+	Setup func(b *Bench)
+	// Parent is the link of the host that the attachment needs; default "p0".
+	Parent string
+	// State are the folders in which the plugin and its delegates keep what they know: each requirement begins with
+	// them empty. Default [DefaultState].
+	State []string
+	// Volatile are the files of State that may differ when nothing is left; nil means [DefaultVolatile].
+	Volatile *regexp.Regexp
+}
+
+// DefaultState lists the folders that plugins are known to keep their state in.
+func DefaultState() []string { return []string{"/var/lib/cni", "/run/cni", "/run/cnikit"} }
+
+// DefaultVolatile matches what host-local leaves, and locks.
+const DefaultVolatile = `(^|/)(lock|[^/]*\.lock|last_reserved_ip[^/]*)$`
+
+// Level says who wants a requirement.
+type Level string
+
+// The levels.
+const (
+	Must   Level = "MUST"   // the specification, by this word or by saying what a plugin does
+	Should Level = "SHOULD" // the specification, by this word
+	Ours   Level = "ours"   // runtimes rely on it, or clusters broke without it; the specification does not say it
+)
+
+// Requirement is one thing that a plugin is held to.
+type Requirement struct {
+	ID      string      // "group/name"; it stays the same
+	Level   Level       // who wants it
+	Section string      // where it is said
+	Text    string      // what must hold, a sentence
+	Explain string      // what went wrong elsewhere, and what to do, for an author who breaks it
+	Kinds   []skel.Kind // which plugins it is for; nil: all
+	Check   func(b *Bench)
+}
+
+// Group is the part of the ID before the slash.
+func (r Requirement) Group() string { group, _, _ := strings.Cut(r.ID, "/"); return group }
+
+// Requirements lists all of them, in the order in which they are judged. The first says that ADD works: without it
+// nothing can be said of the others.
+func Requirements() []Requirement {
+	return slices.Concat(addRequirements(), deleteRequirements())
+}
+
+// Status is what became of a requirement.
+type Status string
+
+// The outcomes. What is not pass and not not-applicable counts as a failure.
+const (
+	Pass          Status = "pass"
+	Failed        Status = "FAIL"
+	NotApplicable Status = "n/a"      // Detail says why
+	NotJudged     Status = "unjudged" // something broke that is not the plugin's; Detail says what
+)
+
+// Outcome is what became of one requirement.
+type Outcome struct {
+	ID     string        `json:"id"`
+	Status Status        `json:"status"`
+	Detail string        `json:"detail,omitempty"` // the difference seen, or the reason
+	Took   time.Duration `json:"nanoseconds"`
+}
+
+// OK tells whether the outcome is no failure.
+func (o Outcome) OK() bool { return o.Status == Pass || o.Status == NotApplicable }
+
+// Conform holds a plugin against all [Requirements], each in a subtest of its own and on a host of its own: the test
+// binary is started again, in new network, mount and process namespaces, for each, and runs the test up to this call.
+// A test calls it once. What does not apply passes, and its log says why.
+func Conform(t *testing.T, target Target) {
+	t.Helper()
+	NeedRoot(t)
+	name := t.Name()
+	if id, here := asked(name); here {
+		os.Exit(serve(target, id))
+	} else if id != "" {
+		t.Skip("another test's requirement is being judged")
+	}
+	again := []string{os.Args[0], "-test.run=" + exactly(name), "-test.count=1", "-test.timeout=10m"}
+	for i, r := range Requirements() {
+		t.Run(r.ID, func(t *testing.T) {
+			o := judge(t.Context(), r, name, again)
+			switch {
+			case o.Status == NotApplicable:
+				t.Logf("not applicable: %s", o.Detail)
+			case o.Status != Pass:
+				t.Errorf("%s (%s, %s)\n%s\n%s", r.Text, r.Level, r.Section, o.Detail, r.Explain)
+			}
+		})
+		if i == 0 && t.Failed() {
+			t.Fatal("the other requirements are not judged: they need an ADD that works")
+		}
+	}
+}
+
+// exactly is the pattern for -test.run that selects one test.
+func exactly(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// Judge holds a plugin against the requirements, in order, each on a host of its own, and reports each outcome; it
+// goes on while report says so. The program is started again for each with the same arguments, and must come to
+// the same call again: that one does not return. It needs root.
+//
+// It is for commands; a test has [Conform].
+func Judge(ctx context.Context, target Target, requirements []Requirement, report func(Requirement, Outcome) bool) {
+	const name = "command"
+	if id, here := asked(name); here {
+		os.Exit(serve(target, id))
+	}
+	for _, r := range requirements {
+		if !report(r, judge(ctx, r, name, os.Args)) {
+			return
+		}
+	}
+}
+
+// Kinds are the kinds of plugins by the names that a command line has for them.
+func Kinds() map[string]skel.Kind {
+	return map[string]skel.Kind{"interface": skel.Interface, "chained": skel.Chained, "ipam": skel.IPAM, "meta": skel.Meta}
+}
+
+func kindName(kind skel.Kind) string {
+	for name, k := range Kinds() {
+		if k == kind {
+			return name
+		}
+	}
+	return "?"
+}
+
+// KindOf tells the kind of plugin that a configuration is for: a list of several is for a chained one, one whose ipam
+// section names the plugin itself for an IPAM plugin, and any other for one that makes an interface.
+func KindOf(config string) (skel.Kind, error) {
+	var c struct {
+		Type    string
+		IPAM    struct{ Type string }
+		Plugins []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return 0, fmt.Errorf("the configuration: %w", err)
+	}
+	switch {
+	case len(c.Plugins) > 1:
+		return skel.Chained, nil
+	case c.Type != "" && c.Type == c.IPAM.Type:
+		return skel.IPAM, nil
+	}
+	return skel.Interface, nil
+}
