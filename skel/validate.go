@@ -2,11 +2,9 @@ package skel
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -81,11 +79,8 @@ type finding struct {
 	text         string // the JSON path first, where there is one
 }
 
-// report writes what was found, in the order of the places, and tells whether it is a reason to fail.
+// report writes what was found, and tells whether it is a reason to fail.
 func (v *validation) report(h *hand, name string, strict bool) (failed bool) {
-	slices.SortStableFunc(v.found, func(a, b finding) int {
-		return cmp.Or(a.line-b.line, a.column-b.column)
-	})
 	var out strings.Builder
 	for _, f := range v.found {
 		label := ""

@@ -34,11 +34,16 @@ func (v *validation) note(off int, warning bool, format string, args ...any) {
 	v.add(finding{line, column, warning, fmt.Sprintf(format, args...)})
 }
 
-// add records something, once: two readers of a configuration may find the same.
+// add records something, in the order of the places, and once: two readers of a configuration may find the same.
 func (v *validation) add(f finding) {
-	if !slices.Contains(v.found, f) {
-		v.found = append(v.found, f)
+	if slices.Contains(v.found, f) {
+		return
 	}
+	at := len(v.found)
+	for at > 0 && (f.line < v.found[at-1].line || f.line == v.found[at-1].line && f.column < v.found[at-1].column) {
+		at--
+	}
+	v.found = slices.Insert(v.found, at, f)
 }
 
 // file checks the whole file: a list of plugins if it has the key plugins, unless it has a type; a

@@ -66,89 +66,92 @@ func validated(t *testing.T) skel.Plugin[checked] {
 	}
 }
 
+// validateList begins a list of plugins: 46 bytes.
+const validateList = `{"cniVersion":"1.1.0","name":"net","plugins":[`
+
+var validateTests = []struct {
+	name, file, text string // file "" is f.conflist
+	exit             int
+	want             string // FILE stands for the path
+}{
+	{"a list", "", validateList + `{"type":"test"},{"type":"tuning","x":1}]}`, 0, "FILE: ok, 1 of 2 plugins are of test\n"},
+	{"a configuration", "f.conf", `{"cniVersion":"1.0.0","name":"net","type":"test","mtu":1400}`, 0, "FILE: ok, a configuration of test\n"},
+	{"a list under another name", "f.json", validateList + `{"type":"test"}]}`, 0, "FILE: ok, 1 of 1 plugins are of test\n"},
+	{"several errors, in order", "", "{\n  \"cniVersion\": \"1.1.0\",\n  \"name\": \"net\",\n  \"plugins\": [\n    {\"type\": \"tuning\"},\n    {\n      \"type\": \"test\",\n" +
+		"      \"colour\": \"green\",\n      \"deep\": {\"levels\": [1, \"2\"]},\n      \"mtu\": \"1500\", \"mtuu\": 1\n    }\n  ]\n}\n", 1,
+		`FILE:8:17: plugins[1].colour: unknown colour "green": expected red, blue` + "\n" +
+			"FILE:9:30: plugins[1].deep.levels[1]: expected an integer of 64 bits, got a string\n" +
+			"FILE:10:14: plugins[1].mtu: expected an integer of 64 bits, got a string\n" +
+			`FILE:10:22: warning: unknown key "mtuu" is ignored; did you mean "mtu"?` + "\n"},
+	{"of Validate and Steps", "", validateList + "\n{\"type\":\"test\",\"mtu\":1,\n\"deep\":{\"levels\":[13]},\"ipam\":{\"type\":\"none\"}}]}", 1,
+		"FILE:2:22: plugins[0].mtu: 1 is too small\nFILE:3:19: plugins[0].deep.levels[0]: 13 brings bad luck\n"},
+	{"of Steps", "", validateList + "{\"type\":\"test\",\"ipam\":{\"type\":\"none\"}}]}", 1, "FILE:1:77: plugins[0].ipam.type: no addresses, no attachment\n"},
+	{"of Validate, a warning", "f.conf", "\n {\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"test\",\"mtu\":9000,\"colour\":\"blue\"}", 0,
+		"FILE:2:2: warning: blue cables are slow\nFILE: ok, a configuration of test\n"},
+	{"a panic", "", validateList + `{"type":"test","mtu":666}]}`, 1, "FILE:1:47: Plugin.Validate or Steps: panic: of Validate\n"},
+	{"two of the type", "", validateList + `{"type":"test","mtu":1},{"type":"test","mtu":2}]}`, 1, "FILE:1:68: plugins[0].mtu: 1 is too small\nFILE:1:92: plugins[1].mtu: 2 is too small\n"},
+
+	{"more errors than are told", "f.conf", "{\"name\":\"net\",\"type\":\"test\",\n\"deep\":{\"levels\":[" + strings.Repeat("{},", 24) + "{}]}}", 1, func() (want string) {
+		for i := range 20 {
+			want += fmt.Sprintf("FILE:2:%d: deep.levels[%d]: expected an integer of 64 bits, got an object\n", 19+3*i, i)
+		}
+		return want + "FILE:2:76: and 5 more errors\n"
+	}()},
+	{"the log", "", validateList + `{"type":"test","log":{"level":"loud"}}]}`, 1, "FILE:1:77: plugins[0].log.level: no such level: expected one of off, error, warn, info, debug\n"},
+
+	{"CRLF and tabs", "", "{\r\n\t\"cniVersion\": \"1.1.0\",\r\n\t\"name\": \"net\",\r\n\t\"plugins\": [\r\n\t\t{\"type\": \"test\",\r\n\t\t\"mtu\":\t1}]}", 1, "FILE:6:10: plugins[0].mtu: 1 is too small\n"},
+	{"UTF-8 counts bytes", "", validateList + `{"type":"test","tags":["é"],"mtu":1}]}`, 1, "FILE:1:82: plugins[0].mtu: 1 is too small\n"},
+	{"one line after another plugin", "", validateList + `{"type":"tuning"},  {"type":"test","mtu":1}]}`, 1, "FILE:1:88: plugins[1].mtu: 1 is too small\n"},
+	{"own name and version", "", validateList + "{\"name\": \"x\", \"cniVersion\":\"9\",\"type\":\"test\",\"mtu\":1, \"cniVersion\" : \"8\"}]}", 1,
+		"FILE:1:48: warning: plugins[0].name: the list's counts\nFILE:1:61: warning: plugins[0].cniVersion: the list's counts\n" +
+			"FILE:1:98: plugins[0].mtu: 1 is too small\nFILE:1:101: warning: plugins[0].cniVersion: the list's counts\n"},
+
+	{"empty", "", "", 1, "FILE:1:1: empty: expected a JSON object\n"},
+	{"blanks", "f.conf", " \n ", 1, "FILE:1:1: empty: expected a JSON object\n"},
+	{"a byte-order mark", "", "\xef\xbb\xbf" + validateList + `{"type":"test"}]}`, 1, "FILE:1:1: a byte-order mark: JSON is UTF-8 without one\n"},
+	{"no JSON", "", "{\n \"name\": net}", 1, "FILE:2:11: not JSON: invalid character 'e' in literal null (expecting 'u')\n"},
+	{"not closed", "", "{\n \"name\": \"net\",\n", 1, "FILE:3:1: not JSON: unexpected end of JSON input: a brace, bracket or quote is not closed\n"},
+	{"a comment", "", "{\n // no\n}", 1, "FILE:2:2: not JSON: invalid character '/' looking for beginning of object key string: JSON has no comments\n"},
+	{"an array", "", "[{}]", 1, "FILE:1:1: expected an object, got an array\n"},
+	{"a string with a brace", "", `"{"`, 1, "FILE:1:1: expected an object, got a string\n"},
+	{"deep", "", strings.Repeat("[", 100_000), 1, "FILE:1:10001: not JSON: invalid character '[' exceeded max depth\n"},
+
+	{"no plugins", "", `{"cniVersion":"1.1.0","name":"net"}`, 1, "FILE:1:1: plugins: missing: a .conflist is a list of plugins\n"},
+	{"plugins null", "", `{"cniVersion":"1.1.0","name":"net","plugins":null}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
+	{"plugins an object", "", `{"cniVersion":"1.1.0","name":"net","plugins":{}}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
+	{"plugins empty", "", `{"cniVersion":"1.1.0","name":"net","plugins":[]}`, 1, "FILE:1:46: plugins: empty: expected at least one\n"},
+	{"none of the type", "", validateList + `{"type":"bridge"},{"type":"tuning"}]}`, 1, `FILE:1:46: plugins: none is of type "test": they are of "bridge", "tuning"` + "\n"},
+	{"another type", "f.conf", `{"cniVersion":"1.1.0","name":"net","type":"bridge"}`, 1, `FILE:1:43: type: this is "bridge": expected "test"` + "\n"},
+	{"no type", "f.conf", `{"cniVersion":"1.1.0","name":"net"}`, 1, "FILE:1:1: type: missing\n"},
+	{"entries that are none", "", validateList + `null,"x",{"type":7},{"type":"a/b"},{},{"type":"test"}]}`, 1,
+		"FILE:1:47: plugins[0]: expected an object\nFILE:1:52: plugins[1]: expected an object\nFILE:1:64: plugins[2].type: expected a string, got the number 7\n" +
+			"FILE:1:75: plugins[3].type: \"a/b\" is no name of a program\nFILE:1:82: plugins[4].type: missing\n"},
+	{"another's ipam", "", validateList + `{"type":"bridge","ipam":[]},{"type":"test"}]}`, 1, "FILE:1:71: plugins[0].ipam: expected an object, got an array\n"},
+	{"too many", "", validateList + strings.Repeat(`{"type":"test"},`, 50) + `{"type":"test","mtu":1}]}`, 1, "FILE:1:847: plugins: 51: those behind the first 50 are not looked at\n"},
+
+	{"no name", "", `{"cniVersion":"1.1.0","plugins":[{"type":"test"}]}`, 1, "FILE:1:1: name: missing\n"},
+	{"no name, in a configuration", "f.conf", `{"cniVersion":"1.1.0","type":"test"}`, 1, "FILE:1:1: name: network name: missing\n"},
+	{"a name of another type", "", `{"cniVersion":"1.1.0","name":7,"plugins":[{"type":"test"}]}`, 1, "FILE:1:30: name: expected a string, got the number 7\n"},
+	{"a bad name", "", `{"cniVersion":"1.1.0","name":"a/b","plugins":[{"type":"test"}]}`, 1,
+		`FILE:1:30: name: "a/b" has an invalid character '/' at position 2: expected a letter or digit, then letters, digits, '_', '.' or '-'` + "\n"},
+	{"an unknown version", "", `{"cniVersion":"1.2.0","name":"net","plugins":[{"type":"test"},{"type":"test"}]}`, 1,
+		"FILE:1:15: plugins[0].cniVersion: version \"1.2.0\" is not supported by test (supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0)\n" +
+			"FILE:1:15: plugins[1].cniVersion: version \"1.2.0\" is not supported by test (supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0)\n"},
+	{"one known version of several", "", `{"cniVersion":"1.2.0","cniVersions":["0.4.0","1.3.0"],"name":"net","plugins":[{"type":"test"}]}`, 0, "FILE: ok, 1 of 1 plugins are of test\n"},
+	{"keys of a list", "", `{"name":"net","disableCheck":"TRUE","disableGC":1,"ipam":{},"pluginz":1,"plugins":[{"type":"test"}]}`, 1,
+		"FILE:1:49: disableGC: expected true or false\nFILE:1:51: warning: ipam: a key of a plugin: nobody reads it here, where the list's own keys are\n" +
+			`FILE:1:61: warning: unknown key "pluginz" is ignored; did you mean "plugins"?` + "\n"},
+	{"plugins twice", "", `{"name":"net","plugins":[{"type":"x"}],"plugins":[{"type":"test","mtu":1}]}`, 1,
+		`FILE:1:15: warning: key "plugins" is given again: the last one counts` + "\nFILE:1:72: plugins[0].mtu: 1 is too small\n"},
+	{"a key twice", "", validateList + `{"type":"test","mtu":1,"mtu":1500}]}`, 0,
+		`FILE:1:62: warning: key "mtu" is given again: the last one counts` + "\nFILE: ok, 1 of 1 plugins are of test\n"},
+	{"what a terminal would obey", "", validateList + "{\"type\":\"test\",\"\\u001b[31m\\n\":1}]}", 0,
+		`FILE:1:62: warning: unknown key "\x1b[31m\n" is ignored` + "\nFILE: ok, 1 of 1 plugins are of test\n"},
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	const list = `{"cniVersion":"1.1.0","name":"net","plugins":[`
-	tests := []struct {
-		name, file, text string // file "" is f.conflist
-		exit             int
-		want             string // FILE stands for the path
-	}{
-		{"a list", "", list + `{"type":"test"},{"type":"tuning","x":1}]}`, 0, "FILE: ok, 1 of 2 plugins are of test\n"},
-		{"a configuration", "f.conf", `{"cniVersion":"1.0.0","name":"net","type":"test","mtu":1400}`, 0, "FILE: ok, a configuration of test\n"},
-		{"a list under another name", "f.json", list + `{"type":"test"}]}`, 0, "FILE: ok, 1 of 1 plugins are of test\n"},
-		{"several errors, in order", "", "{\n  \"cniVersion\": \"1.1.0\",\n  \"name\": \"net\",\n  \"plugins\": [\n    {\"type\": \"tuning\"},\n    {\n      \"type\": \"test\",\n" +
-			"      \"colour\": \"green\",\n      \"deep\": {\"levels\": [1, \"2\"]},\n      \"mtu\": \"1500\", \"mtuu\": 1\n    }\n  ]\n}\n", 1,
-			`FILE:8:17: plugins[1].colour: unknown colour "green": expected red, blue` + "\n" +
-				"FILE:9:30: plugins[1].deep.levels[1]: expected an integer of 64 bits, got a string\n" +
-				"FILE:10:14: plugins[1].mtu: expected an integer of 64 bits, got a string\n" +
-				`FILE:10:22: warning: unknown key "mtuu" is ignored; did you mean "mtu"?` + "\n"},
-		{"of Validate and Steps", "", list + "\n{\"type\":\"test\",\"mtu\":1,\n\"deep\":{\"levels\":[13]},\"ipam\":{\"type\":\"none\"}}]}", 1,
-			"FILE:2:22: plugins[0].mtu: 1 is too small\nFILE:3:19: plugins[0].deep.levels[0]: 13 brings bad luck\n"},
-		{"of Steps", "", list + "{\"type\":\"test\",\"ipam\":{\"type\":\"none\"}}]}", 1, "FILE:1:77: plugins[0].ipam.type: no addresses, no attachment\n"},
-		{"of Validate, a warning", "f.conf", "\n {\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"test\",\"mtu\":9000,\"colour\":\"blue\"}", 0,
-			"FILE:2:2: warning: blue cables are slow\nFILE: ok, a configuration of test\n"},
-		{"a panic", "", list + `{"type":"test","mtu":666}]}`, 1, "FILE:1:47: Plugin.Validate or Steps: panic: of Validate\n"},
-		{"two of the type", "", list + `{"type":"test","mtu":1},{"type":"test","mtu":2}]}`, 1, "FILE:1:68: plugins[0].mtu: 1 is too small\nFILE:1:92: plugins[1].mtu: 2 is too small\n"},
-
-		{"more errors than are told", "f.conf", "{\"name\":\"net\",\"type\":\"test\",\n\"deep\":{\"levels\":[" + strings.Repeat("{},", 24) + "{}]}}", 1, func() (want string) {
-			for i := range 20 {
-				want += fmt.Sprintf("FILE:2:%d: deep.levels[%d]: expected an integer of 64 bits, got an object\n", 19+3*i, i)
-			}
-			return want + "FILE:2:76: and 5 more errors\n"
-		}()},
-		{"the log", "", list + `{"type":"test","log":{"level":"loud"}}]}`, 1, "FILE:1:77: plugins[0].log.level: no such level: expected one of off, error, warn, info, debug\n"},
-
-		{"CRLF and tabs", "", "{\r\n\t\"cniVersion\": \"1.1.0\",\r\n\t\"name\": \"net\",\r\n\t\"plugins\": [\r\n\t\t{\"type\": \"test\",\r\n\t\t\"mtu\":\t1}]}", 1, "FILE:6:10: plugins[0].mtu: 1 is too small\n"},
-		{"UTF-8 counts bytes", "", list + `{"type":"test","tags":["é"],"mtu":1}]}`, 1, "FILE:1:82: plugins[0].mtu: 1 is too small\n"},
-		{"one line after another plugin", "", list + `{"type":"tuning"},  {"type":"test","mtu":1}]}`, 1, "FILE:1:88: plugins[1].mtu: 1 is too small\n"},
-		{"own name and version", "", list + "{\"name\": \"x\", \"cniVersion\":\"9\",\"type\":\"test\",\"mtu\":1, \"cniVersion\" : \"8\"}]}", 1,
-			"FILE:1:48: warning: plugins[0].name: the list's counts\nFILE:1:61: warning: plugins[0].cniVersion: the list's counts\n" +
-				"FILE:1:98: plugins[0].mtu: 1 is too small\nFILE:1:101: warning: plugins[0].cniVersion: the list's counts\n"},
-
-		{"empty", "", "", 1, "FILE:1:1: empty: expected a JSON object\n"},
-		{"blanks", "f.conf", " \n ", 1, "FILE:1:1: empty: expected a JSON object\n"},
-		{"a byte-order mark", "", "\xef\xbb\xbf" + list + `{"type":"test"}]}`, 1, "FILE:1:1: a byte-order mark: JSON is UTF-8 without one\n"},
-		{"no JSON", "", "{\n \"name\": net}", 1, "FILE:2:11: not JSON: invalid character 'e' in literal null (expecting 'u')\n"},
-		{"not closed", "", "{\n \"name\": \"net\",\n", 1, "FILE:3:1: not JSON: unexpected end of JSON input: a brace, bracket or quote is not closed\n"},
-		{"a comment", "", "{\n // no\n}", 1, "FILE:2:2: not JSON: invalid character '/' looking for beginning of object key string: JSON has no comments\n"},
-		{"an array", "", "[{}]", 1, "FILE:1:1: expected an object, got an array\n"},
-		{"a string with a brace", "", `"{"`, 1, "FILE:1:1: expected an object, got a string\n"},
-		{"deep", "", strings.Repeat("[", 100_000), 1, "FILE:1:10001: not JSON: invalid character '[' exceeded max depth\n"},
-
-		{"no plugins", "", `{"cniVersion":"1.1.0","name":"net"}`, 1, "FILE:1:1: plugins: missing: a .conflist is a list of plugins\n"},
-		{"plugins null", "", `{"cniVersion":"1.1.0","name":"net","plugins":null}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
-		{"plugins an object", "", `{"cniVersion":"1.1.0","name":"net","plugins":{}}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
-		{"plugins empty", "", `{"cniVersion":"1.1.0","name":"net","plugins":[]}`, 1, "FILE:1:46: plugins: empty: expected at least one\n"},
-		{"none of the type", "", list + `{"type":"bridge"},{"type":"tuning"}]}`, 1, `FILE:1:46: plugins: none is of type "test": they are of "bridge", "tuning"` + "\n"},
-		{"another type", "f.conf", `{"cniVersion":"1.1.0","name":"net","type":"bridge"}`, 1, `FILE:1:43: type: this is "bridge": expected "test"` + "\n"},
-		{"no type", "f.conf", `{"cniVersion":"1.1.0","name":"net"}`, 1, "FILE:1:1: type: missing\n"},
-		{"entries that are none", "", list + `null,"x",{"type":7},{"type":"a/b"},{},{"type":"test"}]}`, 1,
-			"FILE:1:47: plugins[0]: expected an object\nFILE:1:52: plugins[1]: expected an object\nFILE:1:64: plugins[2].type: expected a string, got the number 7\n" +
-				"FILE:1:75: plugins[3].type: \"a/b\" is no name of a program\nFILE:1:82: plugins[4].type: missing\n"},
-		{"another's ipam", "", list + `{"type":"bridge","ipam":[]},{"type":"test"}]}`, 1, "FILE:1:71: plugins[0].ipam: expected an object, got an array\n"},
-		{"too many", "", list + strings.Repeat(`{"type":"test"},`, 50) + `{"type":"test","mtu":1}]}`, 1, "FILE:1:847: plugins: 51: those behind the first 50 are not looked at\n"},
-
-		{"no name", "", `{"cniVersion":"1.1.0","plugins":[{"type":"test"}]}`, 1, "FILE:1:1: name: missing\n"},
-		{"no name, in a configuration", "f.conf", `{"cniVersion":"1.1.0","type":"test"}`, 1, "FILE:1:1: name: network name: missing\n"},
-		{"a name of another type", "", `{"cniVersion":"1.1.0","name":7,"plugins":[{"type":"test"}]}`, 1, "FILE:1:30: name: expected a string, got the number 7\n"},
-		{"a bad name", "", `{"cniVersion":"1.1.0","name":"a/b","plugins":[{"type":"test"}]}`, 1,
-			`FILE:1:30: name: "a/b" has an invalid character '/' at position 2: expected a letter or digit, then letters, digits, '_', '.' or '-'` + "\n"},
-		{"an unknown version", "", `{"cniVersion":"1.2.0","name":"net","plugins":[{"type":"test"},{"type":"test"}]}`, 1,
-			"FILE:1:15: plugins[0].cniVersion: version \"1.2.0\" is not supported by test (supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0)\n" +
-				"FILE:1:15: plugins[1].cniVersion: version \"1.2.0\" is not supported by test (supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0)\n"},
-		{"one known version of several", "", `{"cniVersion":"1.2.0","cniVersions":["0.4.0","1.3.0"],"name":"net","plugins":[{"type":"test"}]}`, 0, "FILE: ok, 1 of 1 plugins are of test\n"},
-		{"keys of a list", "", `{"name":"net","disableCheck":"TRUE","disableGC":1,"ipam":{},"pluginz":1,"plugins":[{"type":"test"}]}`, 1,
-			"FILE:1:49: disableGC: expected true or false\nFILE:1:51: warning: ipam: a key of a plugin: nobody reads it here, where the list's own keys are\n" +
-				`FILE:1:61: warning: unknown key "pluginz" is ignored; did you mean "plugins"?` + "\n"},
-		{"plugins twice", "", `{"name":"net","plugins":[{"type":"x"}],"plugins":[{"type":"test","mtu":1}]}`, 1,
-			`FILE:1:15: warning: key "plugins" is given again: the last one counts` + "\nFILE:1:72: plugins[0].mtu: 1 is too small\n"},
-		{"a key twice", "", list + `{"type":"test","mtu":1,"mtu":1500}]}`, 0,
-			`FILE:1:62: warning: key "mtu" is given again: the last one counts` + "\nFILE: ok, 1 of 1 plugins are of test\n"},
-		{"what a terminal would obey", "", list + "{\"type\":\"test\",\"\\u001b[31m\\n\":1}]}", 0,
-			`FILE:1:62: warning: unknown key "\x1b[31m\n" is ignored` + "\nFILE: ok, 1 of 1 plugins are of test\n"},
-	}
-	for _, test := range tests {
+	for _, test := range validateTests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if test.file == "" {
