@@ -347,14 +347,10 @@ func TestLogOfNestedCallsAndDaemons(t *testing.T) {
 func TestLoggerIsAHandler(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
-	var results []map[string]any
 	p := plugin(t, &step{name: "a", j: &journal{}, add: func(ctx context.Context, req *netconf.Request) error {
 		h := skel.Logger(ctx).Handler()
 		return errors.Join(iface(ctx, req), slogtest.TestHandler(h, func() []map[string]any {
-			for _, l := range textLines(logOf(t, file)) {
-				results = append(results, l)
-			}
-			return results
+			return textLines(logOf(t, file))
 		}))
 	}})
 	withLog(netconf.Add, `{"file":"`+file+`"}`).Run(t.Context(), t, p).OK(t)
