@@ -2,7 +2,6 @@ package skel
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,7 +53,8 @@ func (v *validation) file(conflist bool) {
 		return
 	}
 	_, err := netconf.ParseNetwork(v.data)
-	if start := bytes.IndexByte(v.data, '{'); start < 0 || !json.Valid(v.data) || len(bytes.TrimSpace(v.data[:start])) > 0 {
+	var whole *netconf.Error
+	if errs := flatten(err); len(errs) > 0 && errors.As(errs[0], &whole) && whole.Path == "" { // no JSON object, or too much of one
 		v.errors(err, text{data: v.data})
 		return
 	}

@@ -116,6 +116,9 @@ var validateTests = []struct {
 	{"a string with a brace", "", `"{"`, 1, "FILE:1:1: expected an object, got a string\n"},
 	{"deep", "", strings.Repeat("[", 100_000), 1, "FILE:1:10001: not JSON: invalid character '[' exceeded max depth\n"},
 
+	{"too much", "f.conf", `{"name":"net","type":"test","x":[` + strings.Repeat("0,", 300_000) + "0]}", 1, "FILE:1:1: more than 262144 values\n"},
+	{"too much of a list", "", validateList + strings.Repeat("{},", 300_000) + "{}]}", 1, "FILE:1:1: more than 262144 values\n"},
+
 	{"no plugins", "", `{"cniVersion":"1.1.0","name":"net"}`, 1, "FILE:1:1: plugins: missing: a .conflist is a list of plugins\n"},
 	{"plugins null", "", `{"cniVersion":"1.1.0","name":"net","plugins":null}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
 	{"plugins an object", "", `{"cniVersion":"1.1.0","name":"net","plugins":{}}`, 1, "FILE:1:46: plugins: expected an array of plugins\n"},
