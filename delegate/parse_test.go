@@ -158,7 +158,7 @@ func TestBytesOfANetwork(t *testing.T) {
 	t.Parallel()
 	const plugin = `{"type":"a", "n":9007199254740993, "s":"<&>"}`
 	for _, text := range []string{
-		`{"name":"lan","cniVersion":"0.4.0","cniVersions":["1.0.0"],"more":9007199254740993,"disableCheck":"TRUE","disableGC":true,"plugins":[` + plugin + `,` + plugin + `]}`,
+		`{"name":"lan","cniVersion":"0.4.0","cniVersions":["1.0.0","0.3.1"],"more":9007199254740993,"disableCheck":"TRUE","disableGC":true,"plugins":[` + plugin + `,` + plugin + `]}`,
 		`{"name":"lan","cniVersion":"0.4.0",` + plugin[1:],
 		`{"name":"lan","plugins":[` + plugin + `]}`,
 		`{"name":"lan","cniVersions":["7.0.0"],"loadOnlyInlinedPlugins":true,"plugins":[` + plugin + `]}`,

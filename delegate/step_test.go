@@ -135,6 +135,12 @@ func TestStepInAnOldVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, printed(t, req), `{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.3/24"},"ip6":{"ip":"fd00::3/64"}}`)
+	newer := program(t, `echo '{"cniVersion":"0.4.0","interfaces":[{"name":"a"},{"name":"b"}],"ips":[{"version":"4","address":"10.0.0.4/24","interface":1}]}'`)
+	req.Path = []string{newer}
+	if err := step.Add(t.Context(), req); err != nil || len(req.Result.Interfaces) != 3 || *req.Result.IPs[2].Interface != 2 {
+		t.Errorf("%v, %v: expected the address on the third interface", err, req.Result)
+	}
+	req.Path = []string{dir}
 	if err := step.Check(t.Context(), req); err != nil {
 		t.Error(err)
 	}
