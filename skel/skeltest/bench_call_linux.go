@@ -1,6 +1,7 @@
 package skeltest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,6 +104,20 @@ func (b *Bench) Without(config, key string) string {
 		b.Fatal(err)
 	}
 	return string(out)
+}
+
+// Converted returns a result in another version.
+func (b *Bench) Converted(result, version string) string {
+	b.Helper()
+	r, err := netconf.ParseResult([]byte(result), "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := netconf.EncodeResult(&out, nil, r, version); err != nil {
+		b.Fatalf("convert the prevResult to version %s: %v", version, err)
+	}
+	return out.String()
 }
 
 // NeedVersion ends the check, as not applicable, if the plugin does not announce the version, in which a verb came.

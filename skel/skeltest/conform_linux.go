@@ -71,7 +71,9 @@ func (r Requirement) Group() string { group, _, _ := strings.Cut(r.ID, "/"); ret
 // Requirements lists all of them, in the order in which they are judged. The first says that ADD works: without it
 // nothing can be said of the others.
 func Requirements() []Requirement {
-	return slices.Concat(addRequirements(), deleteRequirements())
+	return slices.Concat(
+		addRequirements(), deleteRequirements(), protocolRequirements(), configRequirements(), envRequirements(), streamRequirements(),
+	)
 }
 
 // Status is what became of a requirement.

@@ -1,6 +1,15 @@
 package skeltest
 
-import "os"
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
 
 // deleteRequirements are about DEL: whatever has happened, it ends the attachment.
 func deleteRequirements() []Requirement {
@@ -31,7 +40,193 @@ func deleteRequirements() []Requirement {
 				}
 			})
 		},
+	}, {
+		ID: "del/never-added", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
+		Text:    "DEL of an attachment that was never made succeeds, and touches nothing of another container.",
+		Explain: "After an ADD that failed early, or never ran, the runtime calls DEL all the same. What it asks for is done already.",
+		Check: func(b *Bench) {
+			c, other := b.Container(), b.Container()
+			b.Settle(c)
+			b.Attach(other)
+			before := b.Look(c, other)
+			b.Succeeds(c.Del())
+			b.Same(before, "after DEL of what was never added", c, other)
+		},
+	}, {
+		ID: "del/foreign-link", Level: Ours, Section: "CNI 1.1.0, 2 (DEL)", Kinds: []skel.Kind{skel.Interface},
+		Text:    "DEL of an attachment that was never made leaves an interface of somebody else that has its name.",
+		Explain: "DEL runs after an ADD that failed because the name was taken: who deletes by name takes away what made the name taken. Know your own link, by an alias, a group, or its kind and parent.",
+		Check: func(b *Bench) {
+			c := b.Container()
+			b.Settle(c)
+			c.Run("ip", "link", "add", c.Add.IfName, "type", "veth", "peer", "name", "foreign")
+			before := b.Look(c)
+			b.Succeeds(c.Del())
+			b.Same(before, "after DEL beside a foreign interface", c)
+		},
+	}, {
+		ID: "del/no-netns", Level: Must, Section: "CNI 1.1.0, 2 (DEL: CNI_NETNS optional)",
+		Text:    "DEL without CNI_NETNS succeeds and frees what is not in the namespace: the host's side and the address.",
+		Explain: "Once the sandbox has died the runtime has no namespace to name. A plugin that returns early then leaks an address with each such pod.",
+		Check: func(b *Bench) {
+			delAfterAdd(b, "DEL without CNI_NETNS", func(c *Container, del *Call) {
+				c.NS.Remove()
+				del.Netns = ""
+			})
+		},
+	}, {
+		ID: "del/gone-netns", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
+		Text:    "DEL succeeds, and frees what is not in the namespace, when the namespace is gone.",
+		Explain: "The sandbox may die before DEL, and its links with it. What is on the host, and the address, is yours to free all the same.",
+		Check: func(b *Bench) {
+			delAfterAdd(b, "DEL when the namespace is gone", func(c *Container, del *Call) { c.NS.Remove() })
+		},
+	}, {
+		ID: "del/odd-netns", Level: Must, Section: "CNI 1.1.0, 2 (DEL)", Kinds: notIPAM,
+		Text:    "DEL succeeds when CNI_NETNS leads to something that is no network namespace.",
+		Explain: "The path may have been used again, by a file, or another kind of namespace. It holds nothing of the attachment; a DEL that fails on it, or waits for a FIFO to be written, is repeated for ever.",
+		Check: func(b *Bench) {
+			for _, odd := range b.odd() {
+				c := b.Container()
+				b.Attach(c)
+				del := c.Del()
+				c.NS.Remove()
+				del.Netns = odd[1]
+				if a := b.Run(del); a.Exit != 0 {
+					b.Errorf("CNI_NETNS is %s: DEL failed: %s %s", odd[0], a.Err.Msg, a.Stderr)
+				}
+			}
+		},
+	}, {
+		ID: "del/own-netns", Level: Ours, Section: "CNI 1.1.0, 2 (\"isolation domain\")", Kinds: notIPAM,
+		Text:    "DEL succeeds, and takes nothing from the host, when CNI_NETNS is the host's own namespace.",
+		Explain: "When a process id is used again, /proc/PID/ns/net is the host's, and the node may have an eth0 too: a DEL by name takes the node off the network. Compare the namespace with your own.",
+		Check:   delOwnNetns,
+	}, {
+		ID: "del/prev-result", Level: Must, Section: "CNI 1.1.0, 2 (DEL: prevResult)",
+		Text:    "DEL with the prevResult takes away all that ADD has made.",
+		Explain: "Runtimes hand the result of ADD to DEL, if they still have it.",
+		Check: func(b *Bench) {
+			c := b.Container()
+			before := b.Settle(c)
+			b.Succeeds(c.Add.WithPrev(b.Attach(c)).With(netconf.Del))
+			b.Same(before, "after DEL with the prevResult", c)
+		},
+	}, {
+		ID: "del/odd-prev-result", Level: Must, Section: "CNI 1.1.0, 2 (DEL: best effort)",
+		Text:    "DEL takes away all that ADD has made also when the prevResult is null, empty, or makes no sense.",
+		Explain: "The runtime's cache may be half written, of an older version, or lost. A DEL that cannot do without it never succeeds again: treat it as a hint.",
+		Check:   delOddPrev,
+	}, {
+		ID: "del/parent-gone", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
+		Text:    "DEL succeeds, and the address is freed, when the link of the host that the attachment needed is gone.",
+		Explain: "The card was unplugged, or renamed. ADD needs the parent; DEL does not. A DEL that looks it up first fails for ever, and never comes to the IPAM plugin.",
+		Check:   delParentGone,
+	}, {
+		ID: "del/bad-config", Level: Must, Section: "CNI 1.1.0, 2 (DEL: best effort)",
+		Text:    "DEL takes away all that ADD has made when keys of the configuration, which ADD needs, are gone or make no sense any more.",
+		Explain: "An administrator edits the configuration while pods run, or removes the plugin's options. A DEL that validates like ADD keeps these pods for ever. Read on DEL only what DEL needs, and take a default for the rest.",
+		Check:   delBadConfig,
 	}}
+}
+
+func delOwnNetns(b *Bench) {
+	c := b.Container()
+	b.Settle(c)
+	if out, err := run("ip", "link", "add", c.Add.IfName, "type", "veth", "peer", "name", "eth0-peer"); err != nil {
+		b.Fatalf("add a link to the host: %v %s", err, out)
+	}
+	if out, err := run("ip", "address", "add", "192.0.2.1/24", "dev", c.Add.IfName); err != nil {
+		b.Fatalf("add an address to the host: %v %s", err, out)
+	}
+	before := b.Look()
+	b.Attach(c)
+	c.NS.Remove()
+	del := c.Del()
+	del.Netns = "/proc/1/ns/net"
+	b.Succeeds(del)
+	b.Same(before, "after DEL in the host's namespace")
+}
+
+func delOddPrev(b *Bench) {
+	c := b.Container()
+	before := b.Settle(c)
+	for _, prev := range []string{
+		"null", "{}", "[]", `"lost"`, `{"cniVersion":"9.9.9","ips":[]}`, `{"cniVersion":"1.0.0","interfaces":7}`,
+		`{"cniVersion":"1.0.0","ips":[{"address":"nonsense","interface":9}]}`,
+		`{"cniVersion":"1.0.0","interfaces":[{"name":"other","sandbox":"/nowhere"}],"ips":[{"address":"192.0.2.9/24","interface":5}]}`,
+	} {
+		b.Attach(c)
+		del := c.Del()
+		del.Prev = prev
+		if a := b.Run(del); a.Exit != 0 {
+			b.Errorf("prevResult %s: DEL failed: %s", prev, a.Err.Msg)
+			b.Succeeds(c.Del())
+		}
+		if diff := before.Diff(b.Look(c)); diff != "" {
+			b.Fatalf("prevResult %s: not as before (- gone, + left):\n%s", prev, diff)
+		}
+	}
+}
+
+func delParentGone(b *Bench) {
+	if !strings.Contains(b.Base, quoted(b.Parent)) {
+		b.Skipf("the configuration does not name the parent, %q", b.Parent)
+	}
+	c := b.Container()
+	b.Settle(c)
+	remove := func() {
+		if _, err := run("ip", "link", "del", b.Parent); err != nil {
+			c.Run("ip", "link", "del", c.Add.IfName) // it was moved into the container
+		}
+	}
+	files := func() Snapshot {
+		return slices.DeleteFunc(b.Look(), func(l string) bool { return !strings.HasPrefix(l, "file: ") })
+	}
+	empty := files()
+	b.Attach(c)
+	remove()
+	b.Succeeds(c.Del())
+	if diff := empty.Diff(files()); diff != "" {
+		b.Errorf("after DEL without the parent: not as before (- gone, + left):\n%s", diff)
+	}
+	if left, err := c.Try("ip", "link", "show", c.Add.IfName); err == nil && b.Kind == skel.Interface {
+		b.Errorf("after DEL without the parent the interface is still there: %s", left)
+	}
+}
+
+// delBadConfig makes each key of the plugin's own senseless in turn, and then leaves all of them out.
+func delBadConfig(b *Bench) {
+	spec := []string{"cniVersion", "name", "type", "ipam", "prevResult"}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(b.Base), &keys); err != nil {
+		b.Fatal(err)
+	}
+	maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool { return slices.Contains(spec, key) })
+	configs, bare := map[string]string{}, b.Set(b.Base, "conformTypo", "1")
+	for key, value := range keys {
+		other := `"nonsense"`
+		if strings.HasPrefix(string(value), `"`) {
+			other = "[7]"
+		}
+		configs[key+": "+other] = b.Set(b.Base, key, other)
+		bare = b.Without(bare, key)
+	}
+	configs["none of the plugin's keys"] = bare
+	c := b.Container()
+	before := b.Settle(c)
+	for _, what := range slices.Sorted(maps.Keys(configs)) {
+		b.Attach(c)
+		del := c.Del()
+		del.Config = configs[what]
+		if a := b.Run(del); a.Exit != 0 {
+			b.Errorf("%s: DEL failed: %s %s", what, a.Err.Msg, a.Err.Details)
+			b.Succeeds(c.Del())
+		}
+		if diff := before.Diff(b.Look(c)); diff != "" {
+			b.Fatalf("%s: not as before (- gone, + left):\n%s", what, diff)
+		}
+	}
 }
 
 // delAfterAdd makes an attachment, does something to it or to its DEL, and then DEL must leave all as before.

@@ -1,0 +1,153 @@
+package skeltest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing/iotest"
+
+	"golang.org/x/sys/unix"
+)
+
+// streamRequirements are about what stdin and stdout are connected to.
+func streamRequirements() []Requirement {
+	return []Requirement{{
+		ID: "stdin/closed", Level: Must, Section: "CNI 1.1.0, 2 (\"configuration ... on standard input\")",
+		Text:    "ADD with a closed stdin fails, and makes nothing.",
+		Explain: "There is no configuration then, and its defaults are not what anybody wanted.",
+		Check: func(b *Bench) {
+			call := Call{}
+			if _, program := b.Plugin.(Binary); !program {
+				call.Stdin = iotest.ErrReader(os.ErrClosed)
+			}
+			refuses(b, b.closing("<&-"), call, "ADD with a closed stdin")
+		},
+	}, {
+		ID: "stdin/never-closed", Level: Ours, Section: "CNI 1.1.0, 2",
+		Text:    "ADD with a stdin that is never closed ends when it is told to, by SIGTERM, and makes nothing; or it works.",
+		Explain: "A runtime that hangs, or leaks the pipe to a child, never closes it. A plugin that waits must still be one that can be ended.",
+		Check:   stdinOpen,
+	}, {
+		ID: "stdin/huge", Level: Ours, Section: "CNI 1.1.0, 2",
+		Text:    "ADD with 17 MB of configuration works, or fails with an error document and makes nothing.",
+		Explain: "It must not be cut off in silence, and not end in a crash: what is cut off is another configuration.",
+		Check: func(b *Bench) {
+			c := b.Container()
+			before := b.Settle(c)
+			c.Add.Config = b.Set(c.Add.Config, "args", `{"padding":"`+strings.Repeat("x", 17<<20)+`"}`)
+			if a := b.Run(c.Add); a.Exit == 0 {
+				b.Succeeds(c.Del())
+			} else if problem := errorDocument(a); problem != "" {
+				b.Error(problem)
+			}
+			b.Same(before, "after ADD with 17 MB of configuration", c)
+		},
+	}, {
+		ID: "stdout/closed", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
+		Text:    "ADD that cannot print its result, because stdout is closed, fails and leaves nothing.",
+		Explain: "A result that nobody gets is an attachment that nobody knows of. Printing is a part of ADD: when it fails, roll back.",
+		Check: func(b *Bench) {
+			call := Call{}
+			if _, program := b.Plugin.(Binary); !program {
+				call.Stdout = unwritable{}
+			}
+			refuses(b, b.closing(">&-"), call, "ADD with a closed stdout")
+		},
+	}, {
+		ID: "stdout/full", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
+		Text:    "ADD that cannot print its result, because the disk behind stdout is full, fails and leaves nothing.",
+		Explain: "The error of the last write is the one that is forgotten most. Check it, and roll back.",
+		Check: func(b *Bench) {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer full.Close()
+			refuses(b, b.Plugin, Call{Stdout: full}, "ADD with a full stdout")
+		},
+	}, {
+		ID: "stdout/no-reader", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
+		Text:    "ADD whose stdout nobody reads any more fails and leaves nothing.",
+		Explain: "The runtime has died. Writing to its pipe is SIGPIPE, which ends a program at once, without any rollback: ignore the signal, and take the write's error.",
+		Check: func(b *Bench) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.Close()
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
+			}
+			refuses(b, b.Plugin, Call{Stdout: w}, "ADD with a stdout that nobody reads")
+		},
+	}}
+}
+
+// unwritable is a closed stdout.
+type unwritable struct{}
+
+func (unwritable) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+// closing is the program with a stream closed, by the shell's word for it; a plugin in this process stays as it is.
+func (b *Bench) closing(redirection string) Plugin {
+	program, ok := b.Plugin.(Binary)
+	if !ok {
+		return b.Plugin
+	}
+	script := filepath.Join(b.TempDir(), "closing")
+	text := fmt.Sprintf("#!/bin/sh\nexec '%s' %s\n", strings.ReplaceAll(string(program), "'", `'\''`), redirection)
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	return Binary(script)
+}
+
+// refuses makes an ADD on streams that cannot work: it must fail, and leave nothing.
+func refuses(b *Bench, p Plugin, with Call, what string) {
+	b.Helper()
+	c := b.Container()
+	before := b.Settle(c)
+	call := c.Add
+	call.Stdin, call.Stdout = with.Stdin, with.Stdout
+	ctx, cancel := context.WithTimeout(b.Context(), callLimit)
+	defer cancel()
+	if a := call.run(ctx, b, p); a.Exit == 0 {
+		b.Errorf("%s succeeded", what)
+	}
+	b.Same(before, "after "+what, c)
+}
+
+func stdinOpen(b *Bench) {
+	c := b.Container()
+	before := b.Settle(c)
+	config, err := io.ReadAll(c.Add.stdin(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	if _, err := w.Write(config); err != nil {
+		b.Fatal(err)
+	}
+	call := c.Add
+	call.Stdin = r
+	ctx, terminate := context.WithCancel(b.Context())
+	defer terminate()
+	ended := make(chan Answer, 1)
+	go func() { ended <- call.run(ctx, b, b.Plugin) }()
+	Eventually(b, "the plugin has read the configuration", func() bool {
+		unread, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
+		return err != nil || unread == 0 || len(ended) > 0
+	})
+	terminate()
+	if a := <-ended; a.Exit == 0 {
+		b.Succeeds(c.Del())
+	}
+	b.Same(before, "after ADD with a stdin that is never closed", c)
+}
