@@ -161,6 +161,20 @@ func TestOddJSON(t *testing.T) {
 	}
 }
 
+// The last list alone would have GC destroy what the first calls alive.
+func TestGCListGivenTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	const list = `[{"containerID":"c","ifname":"eth0"}]`
+	for _, key := range []string{"cni.dev/valid-attachments", "cni.dev/attachments"} {
+		config := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"n","type":"t",%q:%s,%q:[]}`, key, list, key)
+		_, err := netconf.Parse(with("GC").get, strings.NewReader(config))
+		check(t, err, 7, key, "given 2 times")
+	}
+	both := `{"cniVersion":"1.1.0","name":"n","type":"t","cni.dev/valid-attachments":` + list + `,"cni.dev/attachments":` + list + `}`
+	_, err := netconf.Parse(with("GC").get, strings.NewReader(both))
+	check(t, err, 0) // libcni sends both keys
+}
+
 func nest(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 func numbered(n int) string {
