@@ -1,6 +1,6 @@
 # What can be done here. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build lint unit root demo test bench clean packages
+.PHONY: help build lint unit root guest uml demo test bench clean packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,20 @@ unit: ## all tests with the race detector; without root, those that need it are 
 root: packages ## all tests as root, in network namespaces of their own
 	@test "$$(id -u)" = 0 || { echo "the tests make network namespaces: run this as root" >&2; exit 1; }
 	go test -count=1 -timeout 10m ./...
+
+# What guest and uml run: packages of one module, and the flags of the test binaries.
+PKG = ./link ./ipam ./delegate ./skel/... ./examples/...
+ARGS =
+
+guest: KERNEL = qemu
+guest: packages ## the tests of PKG in a guest with kernel 6.12: make guest PKG=./link ARGS='-test.run TestX -test.v'
+uml: KERNEL = uml
+uml: packages ## the same, quicker, with user-mode Linux 6.1
+guest uml:
+	@go test -count=1 -run '^TestBuild$$' ./internal/testbin
+	@mkdir -p .cache/guest
+	@.ci/compile .cache/guest/bin $(PKG) > .cache/guest/list
+	@internal/guest/tests -k $(KERNEL) -o .cache/guest/$(KERNEL) .cache/guest/list $(ARGS)
 
 demo: packages ## two containers attached by macvlan and by bridge, seen; needs root
 	@bash examples/demo.sh
