@@ -1,6 +1,6 @@
 # What can be done here. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build lint unit root guest uml demo test bench clean packages
+.PHONY: help build lint unit root guest uml demo test soak bench clean packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ demo: packages ## two containers attached by macvlan and by bridge, seen; needs 
 
 test: ## what the gate runs: everything; needs root
 	@.ci/run
+
+soak: ## what is too long for the gate: fuzzing, repeated runs, seeded faults; hours
+	@.ci/soak
 
 bench: packages ## both sides in turn, ours and the reference plugins, as whole processes; needs root; 3 min
 	@bash internal/bench/run.sh
