@@ -76,7 +76,7 @@ func (e Exec) call(ctx context.Context, name string, req *netconf.Request) (outp
 		return output{}, err
 	}
 	if err := netconf.Before(ctx, "exec "+name+" "+string(req.Command)); err != nil {
-		return output{}, err
+		return output{}, netconf.Unchanged(err) // not begun: in a second ADD, a DEL would take away what lives
 	}
 	out, err := e.run(ctx, path, name, req)
 	out.program = path

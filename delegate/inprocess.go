@@ -53,7 +53,7 @@ func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) 
 		return Result{}, err
 	}
 	if err := netconf.Before(ctx, "call "+name+" "+string(req.Command)); err != nil {
-		return Result{}, err
+		return Result{}, netconf.Unchanged(err) // not begun, as in Exec
 	}
 	out, err := p.do(ctx, req)
 	if err != nil || req.Command != netconf.Add {

@@ -33,14 +33,14 @@ func (e Exec) run(ctx context.Context, path, name string, req *netconf.Request) 
 
 	stdin, err := filled(req.Config)
 	if err != nil {
-		return output{}, netconf.Errorf(netconf.CodeIOFailure, "stdin: %w", err)
+		return output{}, netconf.Unchanged(netconf.Errorf(netconf.CodeIOFailure, "stdin: %w", err))
 	}
 	defer stdin.release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	streams, err := newStreams(e.stderr(req), name, cancel)
 	if err != nil {
-		return output{}, netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err)
+		return output{}, netconf.Unchanged(netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err))
 	}
 	defer streams.close()
 
@@ -50,7 +50,7 @@ func (e Exec) run(ctx context.Context, path, name string, req *netconf.Request) 
 	})
 	streams.read() // also when nothing was started: it ends at once then
 	if err != nil {
-		return output{}, err
+		return output{}, netconf.Unchanged(err)
 	}
 	exited, stopped := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
