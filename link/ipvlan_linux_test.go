@@ -150,7 +150,9 @@ func TestIPvlanRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			uplink(t)
 			needs(t, "ipvlan")
-			bridge(t)
+			if strings.Contains(test.setup, "br7") {
+				bridge(t)
+			}
 			ns := space(t)
 			skeltest.Host(t, "sh", "-c", test.setup)
 			same := unchanged(t, ns)
@@ -196,11 +198,12 @@ func TestIPvlanOfAnotherModeOnTheParent(t *testing.T) {
 	add(b, "b").Run(t.Context(), t, first).OK(t)
 
 	// A parent of another namespace that has the same index is another one.
-	index := fmt.Sprint(hostLink(t, "p0").Attrs().Index)
-	c := space(t)
-	c.Run("sh", "-c", "ip link add q0 index "+index+" type veth peer name q1")
-	inside := link.IPvlan{Parent: link.Parent{Name: "q0", InContainer: true}, Mode: link.IPvlanL3}
-	add(c, "c").Run(t.Context(), t, plugin(inside)).OK(t)
+	index := fmt.Sprint(hostLink(t, "p1").Attrs().Index)
+	c, d := space(t), space(t)
+	c.Run("ip", "link", "add", "q0", "index", index, "type", "bridge") // a veth's other end might take the number
+	skeltest.Host(t, "ip", "netns", "set", c.Name, "auto")
+	add(c, "c").Run(t.Context(), t, plugin(link.IPvlan{Parent: link.Parent{Name: "q0", InContainer: true}, Mode: link.IPvlanL3})).OK(t)
+	add(d, "d").Run(t.Context(), t, plugin(link.IPvlan{Parent: link.Parent{Name: "p1"}})).OK(t)
 	c.Run("ip", "link", "del", "q0")
 
 	add(b, "b").With(netconf.Del).Run(t.Context(), t, first).OK(t)

@@ -28,11 +28,19 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 	}
 }
 
+func validate(req *netconf.Request, _ *config) error {
+	if mac := req.MAC(nil); mac != nil { // it refuses what is no MAC
+		req.Warn("an ipvlan has its parent's hardware address: another cannot be set", "mac", mac.String())
+	}
+	return nil
+}
+
 func plugin() skel.Plugin[config] {
 	return skel.Plugin[config]{
-		Name:  "ipvlan",
-		About: "gives a container an ipvlan of a link of the host",
-		Steps: steps,
+		Name:     "ipvlan",
+		About:    "gives a container an ipvlan of a link of the host",
+		Validate: validate,
+		Steps:    steps,
 	}
 }
 

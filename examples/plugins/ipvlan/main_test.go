@@ -113,6 +113,8 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "mtu above the parent's", conf: `"master":"uplink","mtu":9000`, code: netconf.CodeInvalidNetworkConfig, words: "mtu"},
 		{name: "mtu below IPv6's", conf: `"master":"uplink","mtu":1279,"ipam":{"type":"test-ipam"}`, code: netconf.CodeInvalidNetworkConfig, words: "1280"},
 		{name: "two mistakes at once", conf: `"master":1,"mtu":"x"`, code: netconf.CodeDecodingFailure, words: "mtu"},
+		{name: "a MAC, which cannot be", conf: `"master":"uplink","runtimeConfig":{"mac":"02:00:00:00:00:03"}`, words: "mode l2 bridge"},
+		{name: "what is no MAC", conf: `"master":"uplink","runtimeConfig":{"mac":"02:00:00"}`, code: netconf.CodeInvalidNetworkConfig, words: "mac"},
 		{name: "a macvlan's parent", setup: "ip link add m0 link uplink type macvlan", conf: `"master":"uplink"`, code: netconf.CodeInvalidNetworkConfig, words: "busy"},
 		{name: "another mode on the parent", setup: "ip link add i0 link uplink type ipvlan mode l3", conf: `"master":"uplink"`, code: netconf.CodeInvalidNetworkConfig, words: `"i0"`},
 		{name: "in a chain", conf: `"prevResult":{"cniVersion":"1.1.0","interfaces":[{"name":"uplink"}],"ips":[{"address":"10.7.0.2/24","interface":0}]}`, words: "mode l2 bridge"},
