@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 
@@ -92,7 +93,40 @@ func inKnownVersion(req *netconf.Request) (*netconf.Request, error) {
 }
 
 func (s *step) GC(ctx context.Context, req *netconf.Request) error {
-	return s.forward(ctx, req.As(netconf.GC))
+	own, err := withWholeList(req.As(netconf.GC))
+	if err != nil {
+		return err
+	}
+	return s.forward(ctx, own)
+}
+
+// withWholeList is the request with all that lives under both names of the list, where the newer one says less:
+// host-local reads that one only, and takes an absent list for an empty one.
+func withWholeList(req *netconf.Request) (*netconf.Request, error) {
+	const key, oldKey = "cni.dev/valid-attachments", "cni.dev/attachments"
+	var newer struct {
+		List []types.GCAttachment `json:"cni.dev/valid-attachments"`
+	}
+	lives := req.Network.ValidAttachments
+	if err := json.Unmarshal(req.Config, &newer); err != nil {
+		return nil, req.Invalid(key, "%w", err)
+	}
+	if lives == nil || newer.List != nil && slices.Equal(newer.List, lives) {
+		return req, nil
+	}
+	list, err := json.Marshal(lives)
+	if err != nil {
+		return nil, req.Invalid(key, "%w", err)
+	}
+	config := req.Config
+	for _, k := range []string{key, oldKey} {
+		if config, err = netconf.Patch(config, k, list); err != nil {
+			return nil, err
+		}
+	}
+	own := req.As(netconf.GC)
+	own.Config = config
+	return own, nil
 }
 
 func (s *step) Status(ctx context.Context, req *netconf.Request) error {

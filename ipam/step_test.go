@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -176,6 +177,31 @@ func TestF5F7EveryVerbIsPassedOn(t *testing.T) {
 				t.Errorf("configuration %s: expected %s", got, config)
 			}
 		})
+	}
+}
+
+// The IPAM plugin is told of all that lives, also where the list stands under its old name, or says more there:
+// host-local reads the new one only, and takes an absent list for an empty one.
+func TestGCPassesTheWholeListOn(t *testing.T) {
+	t.Parallel()
+	const a, b = `{"containerID":"a","ifname":"eth0"}`, `{"containerID":"b","ifname":"eth0"}`
+	for given, want := range map[string]string{
+		`"cni.dev/attachments":[` + a + `]`:                                                   `[` + a + `]`,
+		`"cni.dev/attachments":[]`:                                                            `[]`,
+		`"cni.dev/attachments":[` + b + `],"cni.dev/valid-attachments":[` + a + `]`:           `[` + a + `,` + b + `]`,
+		`"cni.dev/valid-attachments":null,"cni.dev/attachments":[` + a + `]`:                  `[` + a + `]`,
+		`"cni.dev/valid-attachments":[` + a + `,` + b + `],"cni.dev/attachments":[` + a + `]`: `[` + a + `,` + b + `]`,
+	} {
+		dir := program(t, book, "")
+		req, _ := call(t, netconf.GC, strings.Replace(withIPAM, `"n":`, given+`,"n":`, 1), dir)
+		if err := ipam.FromConfig(req).GC(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]json.RawMessage
+		data, err := os.ReadFile(filepath.Join(dir, "stdin.GC"))
+		if err != nil || json.Unmarshal(data, &got) != nil || string(got["cni.dev/valid-attachments"]) != want {
+			t.Errorf("%s: %v, passed on as %s: expected %s", given, err, data, want)
+		}
 	}
 }
 
