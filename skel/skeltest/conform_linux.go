@@ -73,6 +73,7 @@ func (r Requirement) Group() string { group, _, _ := strings.Cut(r.ID, "/"); ret
 func Requirements() []Requirement {
 	return slices.Concat(
 		addRequirements(), deleteRequirements(), protocolRequirements(), configRequirements(), envRequirements(), streamRequirements(),
+		checkRequirements(), gcRequirements(), statusRequirements(), ipamRequirements(), concurrencyRequirements(), killRequirements(),
 	)
 }
 

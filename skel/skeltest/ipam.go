@@ -47,6 +47,28 @@ func (i *IPAM) write(name, content string, mode os.FileMode) {
 // Answer sets what ADD prints from now on; @N@ in it stands for the number of the reservation.
 func (i *IPAM) Answer(document string) { i.write("answer", document, 0o644) }
 
+// Exit sets the exit status of ADD after it has printed its answer, whatever that is; "" makes it 0 again.
+func (i *IPAM) Exit(status string) {
+	i.t.Helper()
+	if status != "" {
+		i.write("exit", status, 0o644)
+		return
+	}
+	if err := os.Remove(filepath.Join(i.dir, "exit")); err != nil && !os.IsNotExist(err) {
+		i.t.Fatal(err)
+	}
+}
+
+// Input is the stdin of the last call of a verb, "" if there was none.
+func (i *IPAM) Input(verb string) string {
+	i.t.Helper()
+	data, err := os.ReadFile(filepath.Join(i.dir, "input."+verb))
+	if err != nil && !os.IsNotExist(err) {
+		i.t.Fatal(err)
+	}
+	return string(data)
+}
+
 // Fail makes a verb print an error document with code 101 and exit with 1, after its work, until Heal.
 func (i *IPAM) Fail(verb string) { i.write("fail."+verb, "", 0o644) }
 

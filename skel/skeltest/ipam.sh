@@ -2,7 +2,8 @@
 # test-ipam: an IPAM plugin for tests, see IPAM in ipam.go. Its folder holds:
 #   answer         what ADD prints; @N@ is the reservation's number
 #   reserved/N     a reservation, content "CONTAINERID IFNAME"
-#   fail.VERB, hang.VERB, calls, pid (of the one that hangs)
+#   exit           the exit status of ADD after it has printed this, if there
+#   fail.VERB, hang.VERB, calls, input.VERB (the last stdin), pid (of the one that hangs)
 set -u
 dir=$(dirname "$0")
 config=$(cat)
@@ -16,6 +17,7 @@ finish() {
 }
 case $config in *'"test-ipam"'*) ;; *) error 6 "test-ipam: this configuration does not name it" ;; esac
 echo "$CNI_COMMAND" >> "$dir/calls"
+printf %s "$config" > "$dir/input.$$" && mv "$dir/input.$$" "$dir/input.$CNI_COMMAND"
 if [ -e "$dir/hang.$CNI_COMMAND" ]; then
 	echo $$ > "$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
 	while [ -e "$dir/hang.$CNI_COMMAND" ]; do sleep 0.05; done
@@ -31,6 +33,7 @@ ADD)
 	n=2
 	until (set -C; echo "$owner" > "$dir/reserved/$n") 2>/dev/null; do n=$((n + 1)); done
 	[ -e "$dir/fail.ADD" ] || sed "s/@N@/$n/g" "$dir/answer"
+	[ ! -e "$dir/exit" ] || exit "$(cat "$dir/exit")"
 	;;
 CHECK) [ -n "$mine" ] || error 102 "test-ipam: $owner has no address" ;;
 DEL) [ -z "$mine" ] || rm -f $mine ;;

@@ -1,0 +1,226 @@
+package skeltest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+// The key of the list of living attachments, and how it was called in the specification of libcni 1.2.0 to 1.2.2.
+const (
+	attachmentsKey    = "cni.dev/valid-attachments"
+	oldAttachmentsKey = "cni.dev/attachments"
+)
+
+// gcRequirements are about GC: what lives stays, what does not goes.
+func gcRequirements() []Requirement {
+	const section = "CNI 1.1.0, 2 (GC)"
+	return []Requirement{{
+		ID: "gc/live", Level: Must, Section: section,
+		Text:    "GC with all living attachments in its list succeeds, twice, says nothing, and changes nothing.",
+		Explain: "GC runs in a cluster that serves. What it takes away from an attachment of its list is an outage that comes with every pass.",
+		Check:   gcLive,
+	}, {
+		ID: "gc/stale", Level: Must, Section: section, Kinds: stateful,
+		Text:    "GC takes away what a vanished attachment has left on the host and in the stores, and nothing else, twice.",
+		Explain: "After a reboot or a crash nobody calls DEL for a sandbox that nobody remembers. Its address stays taken until GC gives it back. If yours does and the address stays, look whether GC is forwarded to the IPAM plugin.",
+		Check:   func(b *Bench) { gcStale(b, attachmentsKey) },
+	}, {
+		ID: "gc/empty-list", Level: Must, Section: section, Kinds: stateful,
+		Text:    "GC with an empty list takes all away.",
+		Explain: "An empty list is a list: no attachment lives. A plugin that cannot tell it from an absent one, as an empty slice in Go is not told from none, never cleans a host that has lost all its pods.",
+		Check:   gcEmptyList,
+	}, {
+		ID: "gc/no-list", Level: Ours, Section: section + " (\"must be provided\")",
+		Text:    "GC without a list, or with null in its place, takes nothing away.",
+		Explain: "An old runtime, or a mistake in a script, is no order to end everything that lives. libcni's own cnitool has done this to living containers. Fail with code 7.",
+		Check: func(b *Bench) {
+			gcHarmless(b, func(config, _ string) string { return config }, false)
+			gcHarmless(b, func(config, _ string) string { return b.Set(config, attachmentsKey, "null") }, false)
+		},
+	}, {
+		ID: "gc/bad-list", Level: Ours, Section: section,
+		Text:    "GC with a list that is none fails, and takes nothing away.",
+		Explain: "What cannot be read says nothing about who lives. Fail with code 6 or 7 before anything is done.",
+		Check: func(b *Bench) {
+			for _, list := range []string{`"all"`, `{}`, `7`, `true`, `["conform-1"]`, `[[]]`, `[7]`} {
+				gcHarmless(b, func(config, _ string) string { return b.Set(config, attachmentsKey, list) }, true)
+			}
+		},
+	}, {
+		ID: "gc/partial-list", Level: Ours, Section: section,
+		Text:    "GC with entries that lack containerID or ifname fails, and takes nothing away.",
+		Explain: "An entry without its key cannot be told from a living attachment that was spelt wrongly: leaving it out of the list means to end it. Fail with code 7.",
+		Check: func(b *Bench) {
+			for _, entry := range []string{`{"containerID":"conform-1"}`, `{"ifname":"eth0"}`, `{}`, `null`, `{"containerID":"","ifname":"eth0"}`, `{"containerId":7,"ifname":"eth0"}`} {
+				gcHarmless(b, func(config, live string) string {
+					return b.Set(config, attachmentsKey, strings.TrimSuffix(live, "]")+","+entry+"]")
+				}, true)
+				gcHarmless(b, func(config, _ string) string { return b.Set(config, attachmentsKey, "["+entry+"]") }, true)
+			}
+		},
+	}, {
+		ID: "gc/old-key", Level: Ours, Section: "CNI 1.1.0 as of libcni 1.2.0 to 1.2.2, 2 (GC)", Kinds: stateful,
+		Text:    "GC reads the list also under cni.dev/attachments, as it was called before.",
+		Explain: "libcni 1.2.3 and later send both keys; what was written by the earlier text of the specification sends the old one. Who reads only one of them takes the list for absent, or worse for empty.",
+		Check:   func(b *Bench) { gcStale(b, oldAttachmentsKey) },
+	}, {
+		ID: "gc/both-keys", Level: Must, Section: section, Kinds: stateful,
+		Text:    "GC with the list under both keys works as with one.",
+		Explain: "This is what libcni sends since 1.2.3.",
+		Check:   func(b *Bench) { gcStale(b, attachmentsKey, oldAttachmentsKey) },
+	}, {
+		ID: "gc/ipam", Level: Must, Section: section + " (\"must be forwarded\")", Kinds: makers,
+		Text:    "GC is forwarded to the IPAM plugin, with the list, and fails when that one does.",
+		Explain: "The addresses are the IPAM plugin's: without its GC they stay taken for ever. None of the reference plugins forwards it, so that host-local's GC is never reached.",
+		Check:   gcIPAM,
+	}, {
+		ID: "gc/empty-host", Level: Must, Section: section,
+		Text:    "GC on a host where nothing was ever attached succeeds, and makes nothing.",
+		Explain: "A folder or a table that is not there yet is nothing to collect, and no error.",
+		Check: func(b *Bench) {
+			b.NeedVersion(netconf.GC)
+			before := b.Look()
+			b.Succeeds(b.gc(attachmentsKey, "[]"))
+			b.Same(before, "after GC")
+		},
+	}, {
+		ID: "gc/old-version", Level: Must, Section: "CNI 1.1.0, 2 (GC), 5 (code 1)",
+		Text:    "GC in a version below 1.1.0 fails with code 1.",
+		Explain: "Those versions do not have the verb. A success would be taken for a collection that was made.",
+		Check:   func(b *Bench) { verbTooOld(b, netconf.GC) },
+	}}
+}
+
+// stateful are the plugins that keep something on the host for an attachment.
+var stateful = []skel.Kind{skel.Interface, skel.Meta, skel.IPAM}
+
+// hostCall is a call that is not about an attachment.
+func (b *Bench) hostCall(verb netconf.Command, config string) Call {
+	return Call{Command: verb, Config: config, Path: strings.Join(b.paths, string(os.PathListSeparator)), Env: []string{"PATH=" + os.Getenv("PATH")}}
+}
+
+// gc is a GC with a list under a key.
+func (b *Bench) gc(key, list string) Call {
+	return b.hostCall(netconf.GC, b.Set(b.Base, key, list))
+}
+
+// list is the list of living attachments.
+func (b *Bench) list(containers ...*Container) string {
+	type attachment struct {
+		ContainerID string `json:"containerID"`
+		IfName      string `json:"ifname"`
+	}
+	all := []attachment{}
+	for _, c := range containers {
+		all = append(all, attachment{c.Add.ContainerID, c.Add.IfName})
+	}
+	out, err := json.Marshal(all)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(out)
+}
+
+func gcLive(b *Bench) {
+	b.NeedVersion(netconf.GC)
+	one := b.Container()
+	b.Attach(one)
+	all := []*Container{one}
+	if two := b.Container(); b.Run(two.Add).Exit == 0 { // there may be one device only
+		all = append(all, two)
+	}
+	before := b.Look(all...)
+	for range 2 {
+		if a := b.Succeeds(b.gc(attachmentsKey, b.list(all...))); strings.TrimSpace(a.Stdout) != "" {
+			b.Errorf("GC: stdout: %s", a.Stdout)
+		}
+		b.Same(before, "after GC with all attachments in its list", all...)
+	}
+}
+
+// gcStale makes two attachments, of which one loses its namespace, as in a crash, and its place in the list.
+func gcStale(b *Bench, keys ...string) {
+	b.NeedVersion(netconf.GC)
+	live := b.Container()
+	b.Settle(live)
+	b.Attach(live)
+	before := b.Look(live)
+	lost := b.Container()
+	if a := b.Run(lost.Add); a.Exit != 0 {
+		b.Skipf("there is no second attachment: %s", a.Err.Msg)
+	}
+	lost.NS.Remove()
+	call := b.hostCall(netconf.GC, b.Base)
+	for _, key := range keys {
+		call.Config = b.Set(call.Config, key, b.list(live))
+	}
+	for _, when := range []string{"after GC", "after the second GC"} {
+		b.Succeeds(call)
+		b.sameSoon(before, when, live)
+	}
+}
+
+// sameSoon is Same for a host that the kernel may still take the links of a lost namespace from.
+func (b *Bench) sameSoon(before Snapshot, when string, containers ...*Container) {
+	b.Helper()
+	for range 100 {
+		if before.Diff(b.Look(containers...)) == "" {
+			return
+		}
+		if !strings.Contains(before.Diff(b.Look(containers...)), "host: link") {
+			break
+		}
+	}
+	b.Same(before, when, containers...)
+}
+
+func gcEmptyList(b *Bench) {
+	b.NeedVersion(netconf.GC)
+	c := b.Container()
+	b.Settle(c)
+	before := b.Look()
+	b.Attach(c)
+	if before.Diff(b.Look()) == "" {
+		b.Skip("an attachment leaves nothing on the host")
+	}
+	c.NS.Remove()
+	b.Succeeds(b.gc(attachmentsKey, "[]"))
+	b.Same(before, "after GC with an empty list")
+}
+
+// gcHarmless calls GC with a configuration that says nothing of who lives: an attachment must be as before.
+func gcHarmless(b *Bench, config func(config, live string) string, fails bool) {
+	b.NeedVersion(netconf.GC)
+	c := b.Container()
+	b.Attach(c)
+	before := b.Look(c)
+	call := b.hostCall(netconf.GC, config(b.Base, b.list(c)))
+	what := "the list " + b.Get(call.Config, attachmentsKey)
+	if a := b.Run(call); a.Exit == 0 && fails {
+		b.Errorf("GC succeeded with %s", what)
+	}
+	b.Same(before, "after GC with "+what, c)
+	b.Succeeds(c.Del())
+}
+
+func gcIPAM(b *Bench) {
+	b.NeedVersion(netconf.GC)
+	ipam := b.WithIPAM()
+	c := b.Container()
+	b.Attach(c)
+	b.Succeeds(b.gc(attachmentsKey, b.list(c)))
+	if calls := ipam.Calls(); !slices.Contains(calls, "GC") {
+		b.Fatalf("the IPAM plugin was not called with GC, only with %q", calls)
+	}
+	if got := ipam.Input("GC"); b.Get(got, attachmentsKey) != b.list(c) {
+		b.Errorf("the IPAM plugin was called with the list %q", b.Get(got, attachmentsKey))
+	}
+	ipam.Fail("GC")
+	b.Fails(b.gc(attachmentsKey, b.list(c)), fmt.Sprintf("its IPAM plugin %q failed", "test-ipam"))
+}
