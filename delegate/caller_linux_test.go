@@ -18,6 +18,7 @@ import (
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // callerDir marks the environment of a test binary that is to be a caller, see below.
@@ -34,7 +35,11 @@ func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(twinDir); ok {
 		skel.Main(twin(dir)) // never returns
 	}
-	os.Exit(m.Run())
+	if dir, ok := os.LookupEnv(recordDir); ok {
+		keeper(dir)
+		os.Exit(1) // as above
+	}
+	skeltest.Main(m)
 }
 
 // alive is a program that says "ready" on the fifo "fake.alive", which it and its children keep open

@@ -8,6 +8,9 @@
 //     verbs: what libcni does with it, but that a failed ADD is undone, a DEL tries all, and no number changes.
 //   - [Registry] says which plugins are Go values of this process, so that no process is started for them.
 //   - [Exec] and [InProcess] are one plugin; package ipam is built on them.
+//   - [Set] is several networks of one container, one after the other or some at once; what fails undoes all.
+//   - [Records] is a folder that remembers them, so that DEL, CHECK and GC need neither the API nor the files that the
+//     networks came from. The record is on the disk before the first plugin runs, and gone with the last.
 //
 // A runtime:
 //
@@ -35,8 +38,9 @@
 //     caller's own work is still there.
 //   - A verb that the configuration's version does not have is not sent, and is no error.
 //
-// The package starts processes and reads folders of networks, and does nothing else: no kernel objects, no os.Setenv,
-// no log. It keeps no results: what CHECK and DEL need is in the result of ADD and in [Network.Bytes].
+// The package starts processes, reads folders of networks and keeps one of records, and does nothing else: no kernel
+// objects, no os.Setenv, no log. Only Records keeps anything: what else CHECK and DEL need is in the result of ADD and in
+// [Network.Bytes].
 //
 // The trap: CNI_ARGS, CNI_PATH and the rest come from the request, but what is not CNI's (PATH, HOME,
 // a proxy) comes from [netconf.Request].Environ. skel fills it; who makes a request otherwise sets it, or

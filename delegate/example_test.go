@@ -3,6 +3,7 @@ package delegate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +57,80 @@ func Example_runtime() {
 	// wrap ADD 1.1.0 "02:00:00:00:00:01" true
 	// wrap DEL 1.1.0 "02:00:00:00:00:01" true
 	// wire DEL 1.1.0  true
+}
+
+// A plugin that attaches a container to several networks: ADD takes them from wherever they are described, DEL, CHECK
+// and GC from the record alone. As a step of skel's it is these four functions.
+func ExampleRecords() {
+	dir, err := os.MkdirTemp("", "records")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	plugins := delegate.Registry{"wire": func(_ context.Context, req *netconf.Request) error {
+		fmt.Println(req.Command, req.Network.Name, req.IfName)
+		if req.Network.Name == "storage" && req.Command == netconf.Del && len(req.Path) == 0 {
+			return netconf.Errorf(netconf.CodeTryAgainLater, "the daemon is away")
+		}
+		return nil
+	}}
+	storage, err := delegate.ParseNetwork([]byte(`{"cniVersion": "1.1.0", "name": "storage", "type": "wire"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lan := &delegate.Network{Name: "lan", CNIVersion: "1.1.0", Plugins: []json.RawMessage{json.RawMessage(`{"type":"wire"}`)}}
+	set := delegate.Set{
+		Attachments: []delegate.Attachment{{Network: lan, IfName: "eth0"}, {Network: storage, IfName: "net1"}},
+		Plugins:     plugins, Parallel: 4, Ahead: 1, // the first one alone, then up to four at once
+	}
+	records := delegate.Records{Dir: filepath.Join(dir, "multi")}
+	req := &netconf.Request{ContainerID: "pod1", IfName: "eth0", Network: netconf.Network{Name: "multi"}}
+	if _, err := records.Add(context.Background(), set, req); err != nil {
+		fmt.Println(err)
+	}
+	_, err = records.Add(context.Background(), set, req)
+	fmt.Println(netconf.Code(err), errors.Is(err, netconf.ErrExists))
+	fmt.Println(records.Del(context.Background(), plugins, req))
+	req.Path = []string{"/opt/cni/bin"} // the daemon is back
+	fmt.Println(records.Del(context.Background(), plugins, req))
+	// Output:
+	// ADD lan eth0
+	// ADD storage net1
+	// 100 true
+	// DEL storage net1
+	// DEL lan eth0
+	// interface "net1": delegate "wire" DEL, network "storage": the daemon is away
+	// DEL storage net1
+	// <nil>
+}
+
+// Where all containers have the same networks, there is nothing to remember.
+func ExampleSet() {
+	say := func(_ context.Context, req *netconf.Request) error {
+		fmt.Println(req.Command, req.Network.Name, req.IfName)
+		return nil
+	}
+	lan := &delegate.Network{Name: "lan", CNIVersion: "1.1.0", Plugins: []json.RawMessage{json.RawMessage(`{"type":"wire"}`)}}
+	wan := &delegate.Network{Name: "wan", CNIVersion: "1.1.0", Plugins: []json.RawMessage{json.RawMessage(`{"type":"wire"}`)}}
+	set := delegate.Set{Plugins: delegate.Registry{"wire": say}, Attachments: []delegate.Attachment{{Network: lan, IfName: "eth0"}, {Network: wan, IfName: "eth1"}}}
+	req := &netconf.Request{ContainerID: "pod1", IfName: "eth0"}
+	if _, err := set.Add(context.Background(), req); err != nil {
+		fmt.Println(err)
+	}
+	if err := set.Del(context.Background(), req); err != nil {
+		fmt.Println(err)
+	}
+	set.Attachments[1].IfName = "eth0"
+	_, err := set.Add(context.Background(), req)
+	fmt.Println(netconf.Code(err), err)
+	// Output:
+	// ADD lan eth0
+	// ADD wan eth1
+	// DEL wan eth1
+	// DEL lan eth0
+	// 7 interface "eth0": network "wan": the name is that of network "lan" already
 }
 
 // The networks of a folder, with the reason why a file is none.

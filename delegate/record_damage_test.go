@@ -1,0 +1,326 @@
+package delegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+const bad = file + ".bad"
+
+// damages are what may stand where a record should, and a word of what is said of it.
+var damages = map[string][2]string{
+	"empty":         {"", "unexpected end"},
+	"blank":         {"\n\n", "unexpected end"},
+	"half":          {`{"version":1,"network":"ou`, "unexpected end"},
+	"garbage":       {"\x00\xff", "invalid character"},
+	"null":          {"null", "without a version"},
+	"no object":     {"[]", "cannot unmarshal"},
+	"no keys":       {"{}", "without a version"},
+	"newer":         {`{"version":2,"network":7}`, "of a newer plugin"},
+	"no owner":      {`{"version":1,"attachments":[{}]}`, "network name"},
+	"a path":        {`{"version":1,"network":"outer","containerID":"../x","ifname":"eth0","attachments":[{}]}`, "container ID"},
+	"another's":     {`{"version":1,"network":"outer","containerID":"c2","ifname":"eth0","attachments":[{}]}`, "c2"},
+	"nothing in it": {`{"version":1,"network":"outer","containerID":"c1","ifname":"eth0","attachments":[]}`, "without attachments"},
+	"wrong type":    {`{"version":1,"network":"outer","containerID":"c1","ifname":"eth0","attachments":{}}`, "cannot unmarshal"},
+	"too large":     {strings.Repeat(" ", 16<<20+1), "no record is that large"},
+}
+
+// What is no record keeps no DEL from its end and no further ADD from being made, is told of, and is kept for a person.
+func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			if err := os.Mkdir(r.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(r.Dir, file)
+			write(t, path, damage[0], 0o600)
+			for what, err := range map[string]error{"CHECK": r.Check(t.Context(), nil, attach(t)), "SetResult": r.SetResult(t.Context(), attach(t), "a", nil)} {
+				if wants(t, err, 105, damage[1], path); !errors.Is(err, delegate.ErrBadRecord) || errors.Is(err, delegate.ErrNoRecord) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			wantNames(t, r, file)
+			req := bare(t)
+			warnings := heard(req)
+			if err := r.Del(t.Context(), nil, req); err != nil {
+				t.Fatalf("%v: DEL is blocked", err)
+			}
+			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], damage[1]) || !strings.Contains((*warnings)[0], path) {
+				t.Errorf("nothing is lost in silence: %q", *warnings)
+			}
+			wantNames(t, r, bad)
+			if read(t, filepath.Join(r.Dir, bad)) != damage[0] {
+				t.Error("it is another file")
+			}
+			add(t, r, four(t, s), attach(t))
+			if err := r.Del(t.Context(), four(t, s).Plugins, bare(t)); err != nil {
+				t.Error(err)
+			}
+			wantNames(t, r, bad)
+		})
+	}
+}
+
+// What is no file at all is not waited for.
+func TestRecordThatIsNoFile(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a link":   func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := records(t)
+			if err := os.Mkdir(r.Dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(filepath.Join(r.Dir, file)); err != nil {
+				t.Fatal(err)
+			}
+			if all, err := r.List(""); err != nil || len(all) != 1 || !errors.Is(all[0].Err, delegate.ErrBadRecord) {
+				t.Errorf("%v, %v", all, err)
+			}
+			if err := r.Del(t.Context(), nil, bare(t)); err != nil {
+				t.Error(err)
+			}
+			wantNames(t, r, bad)
+		})
+	}
+}
+
+// Cut off at any byte, a record is either none, or has the results and the detached up to there: no DEL is blocked, and
+// none is left out.
+func TestRecordCutOffAnywhere(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	set.Attachments = set.Attachments[:2]
+	path := filepath.Join(r.Dir, file)
+	add(t, r, set, attach(t))
+	stuck := set.Plugins.Without("a")
+	if err := r.Del(t.Context(), stuck, bare(t)); err == nil {
+		t.Fatal("the program is not missing")
+	}
+	whole := read(t, path)
+	lines := strings.Split(whole, "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%q", lines)
+	}
+	s.said()
+	for n := range len(whole) {
+		write(t, path, whole[:n], 0o600)
+		if err := r.Del(t.Context(), set.Plugins, bare(t)); err != nil {
+			t.Fatalf("cut off at %d: %v", n, err)
+		}
+		prev := 0
+		for _, c := range s.calls {
+			prev += strings.Count(key(t, c.config, "prevResult"), `"sandbox"`)
+		}
+		want, wantPrev, left := "b DEL, a DEL", 0, ""
+		if n < len(lines[0]) {
+			want, left = "", bad
+		}
+		for _, end := range []int{1, 2} {
+			if n >= len(strings.Join(lines[:end+1], "\n")) {
+				wantPrev++
+			}
+		}
+		if got := s.said(); got != want || prev != wantPrev {
+			t.Fatalf("cut off at %d: %s with %d results, expected %s with %d", n, got, prev, want, wantPrev)
+		}
+		if got := strings.Join(names(t, r), " "); strings.TrimSpace(got) != left && got != left {
+			t.Fatalf("cut off at %d: %s", n, got)
+		}
+		_ = os.Remove(filepath.Join(r.Dir, bad)) // where it is there
+	}
+}
+
+// A line that was cut off spoils none that comes after it, as on a disk that was full for a while.
+func TestRecordGoesOnAfterACut(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	path := filepath.Join(r.Dir, file)
+	add(t, r, set, attach(t))
+	whole := read(t, path)
+	write(t, path, whole[:len(whole)-5], 0o600)
+	if err := r.SetResult(t.Context(), attach(t), "if-a", []byte(`{"cniVersion":"1.1.0","interfaces":[{"name":"new"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	s.said()
+	req := bare(t)
+	warnings := heard(req)
+	if err := r.Del(t.Context(), set.Plugins, req); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.calls {
+		prev := key(t, c.config, "prevResult")
+		if c.plugin == "a" && !strings.Contains(prev, `"new"`) || strings.Contains("de", c.plugin) != (prev == "") {
+			t.Errorf("%s: prevResult %s", c, prev)
+		}
+	}
+	if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "cut off") {
+		t.Errorf("%q", *warnings)
+	}
+	wantNames(t, r)
+}
+
+// One attachment that does not decode costs no other its DEL, and is kept for a person.
+func TestRecordWithOneBadAttachment(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	path := filepath.Join(r.Dir, file)
+	add(t, r, set, attach(t))
+	s.said()
+	write(t, path, strings.Replace(read(t, path), `{"type":"b"}`, `{"typo":"b"}`, 1), 0o600)
+	write(t, path, strings.Replace(read(t, path), `"type":"b"`, `"typo":"b"`, 1), 0o600)
+	if err := r.Check(t.Context(), set.Plugins, attach(t)); err == nil || !strings.Contains(err.Error(), `interface "if-b"`) {
+		t.Errorf("CHECK: %v", err)
+	}
+	s.said()
+	req := bare(t)
+	warnings := heard(req)
+	if err := r.Del(t.Context(), set.Plugins, req); err != nil {
+		t.Error(err)
+	}
+	if got := s.said(); got != "e DEL, d DEL, c DEL, a DEL" || len(*warnings) != 1 || !strings.Contains((*warnings)[0], `if-b`) {
+		t.Errorf("%s, %q", got, *warnings)
+	}
+	wantNames(t, r, bad)
+}
+
+// Those that were moved aside do not pile up: the newest stay.
+func TestBadRecordsDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	r := records(t)
+	if err := os.Mkdir(r.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		req := bare(t)
+		req.ContainerID = fmt.Sprintf("c%02d", i)
+		path := filepath.Join(r.Dir, fmt.Sprintf("outer:c%02d:eth0.record", i))
+		write(t, path, "damage", 0o600)
+		when := time.Unix(1_700_000_000+int64(i), 0)
+		if err := os.Chtimes(path, when, when); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Del(t.Context(), nil, req); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := names(t, r); len(got) != 16 || got[0] != "outer:c04:eth0.record.bad" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The fault hook is asked before each write. What cannot be written at ADD is an error before any plugin runs, or with all
+// undone; at DEL it stops nothing. The end of the context does neither.
+func TestRecordFaults(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name, op  string
+		verb      netconf.Command
+		want      string
+		unchanged bool
+		files     []string
+		warnings  int
+	}{
+		{"the record", "record write outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"a result", "record note outer:c1:eth0 if-b", netconf.Add, "a ADD, b ADD, b DEL, a DEL", false, []string{}, 1},
+		{"what was detached", "record note outer:c1:eth0 if-b", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{}, 1},
+		{"the end", "record remove outer:c1:eth0", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{file}, 1},
+		{"moving it aside", "record rename outer:c1:eth0", netconf.GC, "", false, []string{file}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			set, req := four(t, s), attach(t)
+			if c.verb != netconf.Add {
+				add(t, r, set, req)
+				s.said()
+			}
+			warnings := heard(req)
+			ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+				if op == c.op {
+					return broken
+				}
+				return nil
+			})
+			switch c.verb {
+			case netconf.Add:
+				_, err := r.Add(ctx, set, req)
+				if wants(t, err, 105, "broken", file); !errors.Is(err, broken) || netconf.IsUnchanged(err) != c.unchanged {
+					t.Error(err)
+				}
+			case netconf.GC: // that is, the DEL of a damaged one
+				write(t, filepath.Join(r.Dir, file), "damage", 0o600)
+				fallthrough
+			case netconf.Del:
+				if err := r.Del(ctx, set.Plugins, req); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := s.said(); got != c.want || len(*warnings) != c.warnings {
+				t.Errorf("%s, %q: expected %s", got, *warnings, c.want)
+			}
+			wantNames(t, r, c.files...)
+			if err := r.Del(t.Context(), set.Plugins, req); err != nil { // the next DEL mends all
+				t.Error(err)
+			}
+		})
+	}
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Add(ctx, set, attach(t))
+	if wants(t, err, 11); !netconf.IsUnchanged(err) || s.said() != "" {
+		t.Error(err)
+	}
+	wantNames(t, r)
+	set.Plugins = s.plugins("a", "b", "c", "d", "e")
+	s.answer = func(ctx context.Context, name string, req *netconf.Request) error { return nil }
+	add(t, r, set, attach(t))
+	if err := r.Del(ctx, set.Plugins, bare(t)); netconf.Code(err) != 11 {
+		t.Errorf("%v", err)
+	}
+	wantNames(t, r, file)
+}
+
+// A record that would be too large, and a folder that cannot be made, are errors before anything is run.
+func TestRecordThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	set.Attachments[0].Args = netconf.Args{"X": strings.Repeat("x", 17<<20)}
+	_, err := r.Add(t.Context(), set, attach(t))
+	if wants(t, err, 105, "at most"); !netconf.IsUnchanged(err) {
+		t.Error(err)
+	}
+	write(t, r.Dir, "no folder", 0o600)
+	_, err = r.Add(t.Context(), four(t, s), attach(t))
+	if wants(t, err, 105, "not a directory"); !netconf.IsUnchanged(err) || s.said() != "" {
+		t.Error(err)
+	}
+	if err := r.Del(t.Context(), nil, bare(t)); netconf.Code(err) != 105 {
+		t.Errorf("%v: a folder that cannot be read is no success", err)
+	}
+	if _, err := r.List(""); netconf.Code(err) != 105 {
+		t.Error(err)
+	}
+}

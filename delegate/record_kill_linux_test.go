@@ -1,0 +1,257 @@
+package delegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+// recordDir marks the environment of a test binary that is to be a plugin with records, see keeper. It is a folder
+// with the plugin fake. keeperVerb, keeperAt and keeperParallel say what it is to do.
+const (
+	recordDir      = "DELEGATE_TEST_RECORD"
+	keeperVerb     = "DELEGATE_TEST_VERB"
+	keeperAt       = "DELEGATE_TEST_AT"
+	keeperParallel = "DELEGATE_TEST_PARALLEL"
+)
+
+// store is a plugin that keeps a file for each attachment, as an IPAM plugin does, and logs its calls. Where
+// KILL is its verb and interface, it kills its caller when its work is done.
+const store = `set -e
+mkdir -p "$0.store"; echo "$CNI_COMMAND $CNI_IFNAME" >> "$0.log"
+lease="$0.store/$CNI_CONTAINERID.$CNI_IFNAME"
+case $CNI_COMMAND in
+ADD) echo > "$lease"; [ "$KILL" != "ADD $CNI_IFNAME" ] || kill -9 $PPID
+     echo '{"cniVersion":"1.1.0","interfaces":[{"name":"'$CNI_IFNAME'","sandbox":"/n"}]}' ;;
+DEL) rm -f "$lease"; [ "$KILL" != "DEL $CNI_IFNAME" ] || kill -9 $PPID ;;
+esac`
+
+// kept is a set of three networks of the plugin fake, the last a list of two.
+func kept(parallel int) (delegate.Set, error) {
+	set := delegate.Set{Parallel: parallel}
+	for i, text := range []string{`{"cniVersion":"1.1.0","name":"n0","type":"fake"}`, `{"cniVersion":"1.1.0","name":"n1","type":"fake"}`,
+		`{"cniVersion":"1.1.0","name":"n2","plugins":[{"type":"fake"},{"type":"fake"}]}`} {
+		network, err := delegate.ParseNetwork([]byte(text))
+		if err != nil {
+			return set, err
+		}
+		set.Attachments = append(set.Attachments, delegate.Attachment{Network: network, IfName: fmt.Sprint("net", i)})
+	}
+	return set, nil
+}
+
+func keptRequest(dir string) *netconf.Request {
+	return &netconf.Request{ContainerID: "c1", IfName: "eth0", Netns: "/n", Path: []string{dir}, Environ: os.Environ(), Network: netconf.Network{Name: "outer"}}
+}
+
+// keeper is a process that makes one call with a record, and kills itself before one of the changes that it makes. It
+// exits with 0 when it came through.
+func keeper(dir string) {
+	at, _ := strconv.Atoi(os.Getenv(keeperAt)) // empty: never
+	parallel, _ := strconv.Atoi(os.Getenv(keeperParallel))
+	var n int
+	ctx := netconf.WithFault(context.Background(), func(_ context.Context, op string) error {
+		if n++; n == at { // one goroutine at a time but for Parallel, whose test does not count
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
+	})
+	set, err := kept(parallel)
+	r := delegate.Records{Dir: filepath.Join(dir, "records")}
+	switch {
+	case err != nil:
+	case os.Getenv(keeperVerb) == "DEL":
+		err = r.Del(ctx, nil, keptRequest(dir))
+	default:
+		_, err = r.Add(ctx, set, keptRequest(dir))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// keep runs a keeper; killed tells that it was.
+func keep(t *testing.T, dir string, env ...string) (killed bool) {
+	t.Helper()
+	self := exec.CommandContext(t.Context(), "/proc/self/exe")
+	self.Env = append(append(os.Environ(), recordDir+"="+dir), env...)
+	out, err := self.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return false
+}
+
+// wantCleared holds what a killed call and a DEL from its record leave to nothing: no lease, no record, and a DEL for each
+// plugin that was begun.
+func wantCleared(t *testing.T, dir, when string) {
+	t.Helper()
+	r := delegate.Records{Dir: filepath.Join(dir, "records")}
+	if err := r.Del(t.Context(), nil, keptRequest(dir)); err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	wantNames(t, r)
+	leases, err := os.ReadDir(filepath.Join(dir, "fake.store"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) || len(leases) > 0 {
+		t.Errorf("%s: %v, %v: leases for ever", when, leases, err)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "fake.log"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"net0", "net1", "net2"} {
+		if strings.Contains(string(log), "ADD "+name) && strings.LastIndex(string(log), "DEL "+name) < strings.LastIndex(string(log), "ADD "+name) {
+			t.Errorf("%s: %s was begun and has no DEL: %q", when, name, log)
+		}
+	}
+}
+
+// Killed before any of its writes and processes, at ADD and at DEL, a call leaves a record from which the next DEL clears
+// up all of it (case C-CONC-02).
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"ADD", "DEL"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			for at := 1; ; at++ {
+				dir := program(t, store)
+				if verb == "DEL" && keep(t, dir) {
+					t.Fatal("killed too early")
+				}
+				killed := keep(t, dir, keeperVerb+"="+verb, fmt.Sprintf("%s=%d", keeperAt, at))
+				if verb == "ADD" && killed && at > 1 {
+					wantNames(t, delegate.Records{Dir: filepath.Join(dir, "records")}, "outer:c1:eth0.record")
+				}
+				wantCleared(t, dir, fmt.Sprintf("%s killed before change %d", verb, at))
+				if !killed {
+					if at != 9 { // ADD: the record, four programs, three results; DEL: four programs, three strikes, the end
+						t.Errorf("%s makes %d changes: expected 8", verb, at-1)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// Killed by the plugin that it runs, which has done its work.
+func TestKilledInAPlugin(t *testing.T) {
+	t.Parallel()
+	for _, parallel := range []string{"1", "3"} {
+		for _, kill := range []string{"ADD net0", "ADD net1", "ADD net2", "DEL net0", "DEL net1", "DEL net2"} {
+			t.Run(kill+" "+parallel, func(t *testing.T) {
+				t.Parallel()
+				dir := program(t, store)
+				verb, _, _ := strings.Cut(kill, " ")
+				if verb == "DEL" && keep(t, dir) {
+					t.Fatal("killed too early")
+				}
+				if !keep(t, dir, keeperVerb+"="+verb, keeperParallel+"="+parallel, "KILL="+kill) {
+					t.Fatal("it was not killed")
+				}
+				wantCleared(t, dir, kill)
+			})
+		}
+	}
+}
+
+// On a full disk an ADD fails before anything is run, or with all of it undone; a DEL goes on, and the record is gone.
+func TestRecordOnAFullDisk(t *testing.T) {
+	skeltest.NeedRoot(t)
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", r.Dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(r.Dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	fill := filepath.Join(r.Dir, "fill")
+	full := func() {
+		if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("fill the disk: %v", err)
+		}
+	}
+	full()
+	_, err := r.Add(t.Context(), set, attach(t))
+	if wants(t, err, 105, "no space left", file); !netconf.IsUnchanged(err) || s.said() != "" {
+		t.Errorf("%v, %s", err, s.said())
+	}
+	wantNames(t, r, "fill")
+	// It gets full while the second is being added: large answers fill the page that the record has.
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	s.answer = func(ctx context.Context, name string, req *netconf.Request) error {
+		if req.Command != netconf.Add {
+			return nil
+		}
+		if name == "b" {
+			full()
+		}
+		req.Result.DNS.Options = []string{strings.Repeat("x", 5000)}
+		return grow(ctx, name, req)
+	}
+	_, err = r.Add(t.Context(), set, attach(t))
+	wants(t, err, 105, "no space left", `interface "if-b"`)
+	if got := s.said(); got != "a ADD, b ADD, b DEL, a DEL" {
+		t.Error(got)
+	}
+	wantNames(t, r, "fill")
+	// DEL on a full disk, and on one that cannot be written to at all, where the record stays for GC.
+	for _, ro := range []bool{false, true} {
+		if err := os.Remove(fill); err != nil {
+			t.Fatal(err)
+		}
+		s.answer = nil
+		add(t, r, set, attach(t))
+		full()
+		s.said()
+		if ro {
+			if err := unix.Mount("tmpfs", r.Dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		req := bare(t)
+		warnings := heard(req)
+		if err := r.Del(t.Context(), set.Plugins, req); err != nil {
+			t.Error(err)
+		}
+		if got := s.said(); got != "e DEL, d DEL, c DEL, b DEL, a DEL" || ro != (len(*warnings) == 5) {
+			t.Errorf("%s, %q", got, *warnings)
+		}
+		if !ro {
+			wantNames(t, r, "fill")
+			continue
+		}
+		wantNames(t, r, "fill", file)
+		if rec, err := r.Load(t.Context(), req); err != nil || len(rec.Attachments) != 4 {
+			t.Errorf("%+v, %v", rec, err)
+		}
+	}
+}
