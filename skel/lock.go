@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -50,8 +51,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		taken, err := tryLock(f)
-		if taken && stillAt(f, path) {
+		taken, err := flock.Try(f)
+		if taken && flock.StillAt(f, path) {
 			return func() {
 				_ = os.Remove(path) // before the lock goes: who waits sees that the file is another one. What stays is an empty file
 				_ = f.Close()       // nothing was written
@@ -71,11 +72,4 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		case <-time.After(wait):
 		}
 	}
-}
-
-// stillAt tells whether the open file is the one at path.
-func stillAt(f *os.File, path string) bool {
-	open, err1 := f.Stat()
-	there, err2 := os.Stat(path)
-	return err1 == nil && err2 == nil && os.SameFile(open, there)
 }
