@@ -98,8 +98,10 @@ func prepareHost(target Target) error {
 	if err := prepare(); err != nil {
 		return err
 	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mount /proc of the process namespace: %w", err)
+	for _, fs := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}} { // of these namespaces
+		if err := unix.Mount(fs[0], fs[1], fs[0], unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", fs[1], err)
+		}
 	}
 	for _, dir := range target.state() {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -118,7 +118,7 @@ func refusesEach(b *Bench, rows []wrong) {
 		row.change(&call)
 		a := b.Run(call)
 		if a.Exit == 0 {
-			b.Errorf("%s: ADD succeeded", row.what)
+			b.Errorf("%s: the call succeeded", row.what)
 			b.Succeeds(c.Del())
 		}
 		if diff := before.Diff(b.Look(c)); diff != "" {

@@ -13,12 +13,20 @@ var notIPAM = []skel.Kind{skel.Interface, skel.Chained, skel.Meta}
 func envRequirements() []Requirement {
 	return []Requirement{{
 		ID: "env/missing", Level: Must, Section: "CNI 1.1.0, 2 (Parameters)",
-		Text:    "ADD without CNI_CONTAINERID or CNI_IFNAME, and a call without CNI_COMMAND or with one that does not exist, fail, and make nothing.",
+		Text:    "ADD without CNI_CONTAINERID or CNI_IFNAME fails, and makes nothing.",
 		Explain: "An attachment under an empty id is nobody's: no DEL will ever name it. Check what you are given before you do anything.",
 		Check: func(b *Bench) {
 			refusesEach(b, []wrong{
 				{"no CNI_CONTAINERID", func(c *Call) { c.ContainerID = "" }},
 				{"no CNI_IFNAME", func(c *Call) { c.IfName = "" }},
+			})
+		},
+	}, {
+		ID: "env/command", Level: Must, Section: "CNI 1.1.0, 2 (CNI_COMMAND), 5 (code 4)",
+		Text:    "A call without CNI_COMMAND, or with one that does not exist, fails, and does nothing.",
+		Explain: "A plugin that takes what it does not know for success promises what it has not done: when the next version has a new verb, the runtime relies on it. Where no terminal is, no CNI_COMMAND is a mistake too.",
+		Check: func(b *Bench) {
+			refusesEach(b, []wrong{
 				{"no CNI_COMMAND", func(c *Call) { c.Command = "" }},
 				{"CNI_COMMAND=EAT", func(c *Call) { c.Command = "EAT" }},
 				{"CNI_COMMAND=add", func(c *Call) { c.Command = "add" }},

@@ -26,12 +26,12 @@ func protocolRequirements() []Requirement {
 		Text:    "VERSION answers with the cniVersion that it was asked with.",
 		Explain: "A plugin that reads no stdin on VERSION answers with its own newest version, which an older runtime may not be able to read. Read stdin, and answer in the version it has.",
 		Check: func(b *Bench) {
-			for _, v := range b.Versions {
+			eachVersion(b, func(b *Bench, v string) {
 				a := b.Succeeds(Call{Command: netconf.Version, Config: fmt.Sprintf(`{"cniVersion":%q}`, v)})
-				if got := b.Get(a.Stdout, "cniVersion"); got != `"`+v+`"` {
+				if got := b.Get(a.Stdout, "cniVersion"); got != quoted(v) {
 					b.Errorf("asked with %q, the answer has cniVersion %s", v, got)
 				}
-			}
+			})
 		},
 	}, {
 		ID: "protocol/result", Level: Must, Section: "CNI 1.1.0, 5 (Success)",
@@ -50,7 +50,7 @@ func protocolRequirements() []Requirement {
 		Check: func(b *Bench) {
 			eachVersion(b, func(b *Bench, v string) {
 				if a := b.Fails(wrongIfName(b, v), "the interface name has a slash"); a.Err.CNIVersion != v {
-					b.Errorf("version %s: the error document has cniVersion %q: %s", v, a.Err.CNIVersion, a.Stdout)
+					b.Errorf("version %s: the error document has cniVersion %q", v, a.Err.CNIVersion)
 				}
 			})
 		},
@@ -106,7 +106,7 @@ func protocolVersion(b *Bench) {
 
 func protocolResult(b *Bench, v string) {
 	c := b.Container()
-	c.Add.Config = b.Set(c.Add.Config, "cniVersion", `"`+v+`"`)
+	c.Add.Config = b.Set(c.Add.Config, "cniVersion", quoted(v))
 	if c.Add.Prev != "" {
 		c.Add.Prev = b.Converted(c.Add.Prev, v)
 	}
@@ -183,7 +183,7 @@ func shape(document, v string, c *Container, kind skel.Kind) (wrong []string) {
 // wrongIfName is an ADD that any plugin must refuse.
 func wrongIfName(b *Bench, v string) Call {
 	c := b.Container().Add
-	c.Config, c.IfName = b.Set(c.Config, "cniVersion", `"`+v+`"`), "eth/0"
+	c.Config, c.IfName = b.Set(c.Config, "cniVersion", quoted(v)), "eth/0"
 	if c.Prev != "" {
 		c.Prev = b.Converted(c.Prev, v)
 	}
