@@ -24,7 +24,7 @@ func program(t *testing.T, script string) string {
 	return dir
 }
 
-func write(t *testing.T, path, text string, mode os.FileMode) {
+func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
