@@ -18,7 +18,7 @@ import (
 )
 
 const usage = `usage: conformance -plugin PROGRAM -conf FILE [flags]
-       conformance -list | -explain ID
+       conformance -list [-run PATTERN] [-explain]
 
 Holds a CNI plugin against what the specification and runtimes want of it, on throw-away hosts. Needs root.
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
@@ -29,7 +30,13 @@ func (o *options) judge(ctx context.Context, w io.Writer) (ok bool, err error) {
 	chosen := o.chosen()
 	if o.listed {
 		for _, r := range chosen {
-			fmt.Fprintf(w, "%-30s %-6s %s\n%s", r.ID, r.Level, r.Section, wrapped(r.Text))
+			text := header("        ", r) + wrapped(r.Text)
+			if o.explain {
+				text += wrapped(r.Explain)
+			}
+			if _, err := io.WriteString(w, text); err != nil {
+				return false, err
+			}
 		}
 		return true, nil
 	}
@@ -52,19 +59,28 @@ func (o *options) judge(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return ok, err
 	}
 	total := counts[skeltest.Pass] + counts[skeltest.NotApplicable] + counts[skeltest.Failed] + counts[skeltest.NotJudged]
+	others := ""
 	if total < len(chosen) {
-		fmt.Fprint(w, wrapped(fmt.Sprintf("The other %d are not judged: they need what the first one asks for.", len(chosen)-total)))
+		others = wrapped(fmt.Sprintf("The other %d are not judged: they need what the first one asks for.", len(chosen)-total))
 	}
-	_, err = fmt.Fprintf(w, "%d requirements: %d passed, %d failed, %d not judged, %d not applicable; %.1f s\n", len(chosen),
+	_, err = fmt.Fprintf(w, others+"%d requirements: %d passed, %d failed, %d not judged, %d not applicable; %.1f s\n", len(chosen),
 		counts[skeltest.Pass], counts[skeltest.Failed], counts[skeltest.NotJudged]+len(chosen)-total, counts[skeltest.NotApplicable], time.Since(began).Seconds())
 	return ok, err
+}
+
+// header is the first line, or two where the section is told at length.
+func header(status string, r skeltest.Requirement) string {
+	text := fmt.Sprintf("%s %-26s %-6s ", status, r.ID, r.Level)
+	if 9+27+7+len(r.Section) > width {
+		return strings.TrimRight(text, " ") + "\n" + wrapped(r.Section)
+	}
+	return text + r.Section + "\n"
 }
 
 // row is what the table says of a requirement.
 func (o *options) row(r skeltest.Requirement, out skeltest.Outcome) string {
 	var s strings.Builder
-	section := r.Section
-	fmt.Fprintf(&s, "%s %-26s %-6s %s\n", o.paint(out.Status), r.ID, r.Level, section)
+	s.WriteString(header(o.paint(out.Status), r))
 	if out.Status == skeltest.NotApplicable {
 		s.WriteString(wrapped(out.Detail))
 	}
@@ -73,13 +89,33 @@ func (o *options) row(r skeltest.Requirement, out skeltest.Outcome) string {
 	}
 	if !out.OK() {
 		for l := range strings.Lines(strings.TrimSpace(out.Detail) + "\n") {
-			s.WriteString("         | " + strings.TrimRight(l, "\n") + "\n")
+			s.WriteString(quote(strings.TrimRight(l, "\n")))
 		}
 	}
 	if !out.OK() || o.explain {
 		s.WriteString(wrapped(r.Explain))
 	}
 	return s.String()
+}
+
+// quote writes a line of what was seen, broken where it is too long for the table.
+func quote(text string) string {
+	var s strings.Builder
+	for sign := "         | "; ; sign = "         |   " {
+		room := width - len(sign)
+		if len(text) <= room {
+			return s.String() + sign + text + "\n"
+		}
+		at := room
+		if blank := strings.LastIndexByte(text[:room], ' '); blank > room/2 {
+			at = blank + 1
+		}
+		for at > 1 && !utf8.RuneStart(text[at]) {
+			at--
+		}
+		s.WriteString(sign + text[:at] + "\n")
+		text = text[at:]
+	}
 }
 
 // paint writes a status in its colour, where there are colours.

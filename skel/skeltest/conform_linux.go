@@ -101,7 +101,7 @@ func (o Outcome) OK() bool { return o.Status == Pass || o.Status == NotApplicabl
 
 // Conform holds a plugin against all [Requirements], each in a subtest of its own and on a host of its own: the test
 // binary is started again, in new network, mount and process namespaces, for each, and runs the test up to this call.
-// A test calls it once. What does not apply passes, and its log says why.
+// A test calls it once, and last: the subtests run in parallel. What does not apply passes, and its log says why.
 func Conform(t *testing.T, target Target) {
 	t.Helper()
 	NeedRoot(t)
@@ -114,6 +114,9 @@ func Conform(t *testing.T, target Target) {
 	again := []string{os.Args[0], "-test.run=" + exactly(name), "-test.count=1", "-test.timeout=10m"}
 	for i, r := range Requirements() {
 		t.Run(r.ID, func(t *testing.T) {
+			if i > 0 {
+				t.Parallel() // each has processes and namespaces of its own
+			}
 			o := judge(t.Context(), r, name, again)
 			switch {
 			case o.Status == NotApplicable:

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+func TestMain(m *testing.M) { skeltest.Main(m) }
+
+// write makes a file in a folder of the test's.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	plugin := write(t, "foo", "#!/bin/sh\n")
+	conf := write(t, "foo.conf", `{"type":"foo"}`)
+	list := write(t, "foo.conflist", `{"plugins":[{"type":"bar"},{"type":"foo"}]}`)
+	ipam := write(t, "ipam.conf", `{"type":"foo","ipam":{"type":"foo"}}`)
+	for _, test := range []struct {
+		args []string
+		kind skel.Kind
+		err  string
+	}{
+		{args: []string{"-plugin", plugin, "-conf", conf}, kind: skel.Interface},
+		{args: []string{"-plugin", plugin, "-conf", list}, kind: skel.Chained},
+		{args: []string{"-plugin", plugin, "-conf", ipam}, kind: skel.IPAM},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-kind", "meta"}, kind: skel.Meta},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-kind", "other"}, err: `-kind "other"`},
+		{args: []string{"-plugin", plugin, "-conf", plugin}, err: "the configuration: "},
+		{args: []string{"-plugin", plugin, "-conf", plugin + "x"}, err: "no such file"},
+		{args: []string{"-plugin", conf + "x", "-conf", conf}, err: "no such file"},
+		{args: []string{"-plugin", plugin}, err: "-conf"},
+		{args: []string{"-plugin", plugin, "-conf", conf, "more"}, err: "nothing besides flags"},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-run", "("}, err: "missing closing )"},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-volatile", "("}, err: "missing closing )"},
+		{args: []string{"-nonsense"}, err: "not defined"},
+	} {
+		o, err := parse(test.args, io.Discard)
+		switch {
+		case test.err == "" && (err != nil || o.target.Kind != test.kind):
+			t.Errorf("%q: %v", test.args, err)
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%q: %v, expected %q", test.args, err, test.err)
+		}
+	}
+	if _, err := parse([]string{"-help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Error(err)
+	}
+}
+
+// The table fits its width, whatever was seen, and loses nothing of it.
+func TestTableFits(t *testing.T) {
+	t.Parallel()
+	o := &options{explain: true}
+	for _, r := range skeltest.Requirements() {
+		for _, status := range []skeltest.Status{skeltest.Pass, skeltest.Failed, skeltest.NotApplicable, skeltest.NotJudged} {
+			detail := strings.Repeat("wörter und ", 40) + "\n" + strings.Repeat("ä", 300)
+			row := o.row(r, skeltest.Outcome{ID: r.ID, Status: status, Detail: detail})
+			for l := range strings.Lines(row) {
+				if l = strings.TrimSuffix(l, "\n"); !utf8.ValidString(l) || len(l) > width && status != skeltest.NotApplicable {
+					t.Errorf("%s: a line of %d bytes: %q", r.ID, len(l), l)
+				}
+			}
+			if !strings.Contains(row, r.ID) || strings.Count(row, "ä") != 300 && status != skeltest.Pass {
+				t.Errorf("%s: something is missing:\n%s", r.ID, row)
+			}
+		}
+	}
+	if plain := o.paint(skeltest.Failed); strings.Contains(plain, "\x1b") {
+		t.Error("colours without a terminal")
+	}
+	if o.colour = true; !strings.Contains(o.paint(skeltest.Failed), "\x1b[1;31m") {
+		t.Error("no colours on a terminal")
+	}
+}
+
+// The program, from the outside: exit status, lines of JSON, the setup script, what an ADD that fails means.
+func TestProgram(t *testing.T) {
+	skeltest.NeedRoot(t)
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command on the PATH: ", err)
+	}
+	program := filepath.Join(t.TempDir(), "conformance")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	plugin := "../skeltest/testdata/sh-plugin"
+	conf := write(t, "conf", `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin","parent":"made0"}`)
+	setup := write(t, "setup", "#!/bin/sh\nip link add made0 type veth peer name made1\n")
+	args := func(more ...string) []string { return append([]string{"-plugin", plugin, "-conf", conf}, more...) }
+	for _, test := range []struct {
+		name string
+		args []string
+		exit int
+		said string
+	}{
+		{"passes", args("-setup", setup, "-run", "^del/all$"), 0, "2 requirements: 2 passed, 0 failed, 0 not judged, 0 not applicable; "},
+		{"ADD fails", args("-run", "^del/all$"), 1, "The other 1 are not judged"},
+		{"setup fails", args("-setup", "/bin/false", "-run", "^$"), 1, "setup /bin/false: exit status 1"},
+		{"wrong flags", args("-kind", "other"), 2, `-kind "other"`},
+		{"list", []string{"-list", "-explain", "-run", "^del/all$"}, 0, "What DEL leaves adds up"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := exec.Command(program, test.args...)
+			out, _ := cmd.CombinedOutput() // the exit status is below
+			if exit := cmd.ProcessState.ExitCode(); exit != test.exit || !strings.Contains(string(out), test.said) {
+				t.Errorf("exit status %d, expected %d, with %q:\n%s", exit, test.exit, test.said, out)
+			}
+		})
+	}
+	t.Run("json", func(t *testing.T) {
+		out, err := exec.Command(program, args("-json", "-setup", setup, "-run", "^del/all$")...).Output()
+		lines := json.NewDecoder(strings.NewReader(string(out)))
+		var first, second line
+		if err != nil || lines.Decode(&first) != nil || lines.Decode(&second) != nil || lines.More() {
+			t.Fatalf("%v: expected two lines of JSON: %s", err, out)
+		}
+		if second.ID != "del/all" || second.Status != skeltest.Pass || second.Level != skeltest.Must || second.Explain == "" || second.Took <= 0 {
+			t.Errorf("%+v", second)
+		}
+	})
+}
