@@ -21,11 +21,16 @@ type script struct {
 	stdout, stderr bytes.Buffer
 }
 
-func command(t *testing.T, name string, args ...string) *script {
+func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the gate's nobody has no cache with kernels, and no go command")
 	}
+}
+
+func command(t *testing.T, name string, args ...string) *script {
+	t.Helper()
+	needRoot(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &script{Cmd: exec.CommandContext(ctx, "./"+name, args...), dir: t.TempDir()}
@@ -187,6 +192,7 @@ func TestKilled(t *testing.T) {
 
 // Where a Go program hangs is seen, also if another process waits for it, whose end it would not survive.
 func TestHangingGoProgramSaysWhere(t *testing.T) {
+	needRoot(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc hangsHere() { select {} }\n\nfunc main() { go func() { for { } }(); hangsHere() }\n")
 	program := filepath.Join(dir, "hang")

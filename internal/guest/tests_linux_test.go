@@ -66,6 +66,7 @@ func TestTests(t *testing.T) {
 
 // Coverage comes back: of tests, and of programs that were built with -cover.
 func TestCoverage(t *testing.T) {
+	needRoot(t)
 	dir, out := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module example.com/sample\n")
 	write(t, filepath.Join(dir, "main.go"), "package main\n\nfunc main() { covered() }\n\nfunc covered() { println(1) }\n")
