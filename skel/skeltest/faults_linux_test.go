@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cnikit/cnikit/internal/testbin"
 )
 
 // shPlugin are the configurations of testdata/sh-plugin, which meets all requirements until it is told not to.
@@ -111,7 +113,7 @@ func judged(t *testing.T, config, fault, id string) Outcome {
 // Each fault makes the requirements fail that are there to find it, and without it they pass.
 func TestFaultsAreCaught(t *testing.T) {
 	NeedRoot(t)
-	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
+	if testbin.Guest() {
 		t.Skip("two hundred processes for each requirement: minutes in an emulated guest, and no kernel makes a difference")
 	}
 	for i, f := range faults {
@@ -133,7 +135,7 @@ func TestFaultsAreCaught(t *testing.T) {
 
 func TestSoundPluginPasses(t *testing.T) {
 	NeedRoot(t)
-	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
+	if testbin.Guest() {
 		t.Skip("two hundred processes for each requirement: minutes in an emulated guest, and no kernel makes a difference")
 	}
 	seen := map[string]bool{}
