@@ -117,8 +117,23 @@ func NewNS(t testing.TB) *NS {
 	if err != nil {
 		t.Fatalf("new namespace %s: %v", n.Name, err)
 	}
-	t.Cleanup(n.Remove)
+	t.Cleanup(func() {
+		n.empty()
+		n.Remove()
+	})
 	return n
+}
+
+// empty deletes what links are left, as the kernel would with the namespace, but a moment after it: the next test would
+// still see the host's ends of pairs.
+func (n *NS) empty() {
+	_ = within(n.Path, func() error { // it may be gone, and what cannot be deleted is the kernel's to take
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			_ = netlink.LinkDel(l)
+		}
+		return err
+	})
 }
 
 // Remove unmounts the namespace's path and removes it, as the runtime does at the end of a
@@ -136,8 +151,16 @@ func (n *NS) Remove() {
 // that rely on the namespace, nor call t.FailNow.
 func (n *NS) Do(f func()) {
 	n.t.Helper()
-	err := locked(func() error {
-		fd, err := unix.Open(n.Path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	err := within(n.Path, func() error { f(); return nil })
+	if err != nil {
+		n.t.Fatalf("enter namespace %q: %v", n.Path, err)
+	}
+}
+
+// within runs f in the namespace at path.
+func within(path string, f func() error) error {
+	return locked(func() error {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
@@ -145,12 +168,8 @@ func (n *NS) Do(f func()) {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
-		f()
-		return nil
+		return f()
 	})
-	if err != nil {
-		n.t.Fatalf("enter namespace %q: %v", n.Path, err)
-	}
 }
 
 // locked runs f on a thread that ends with it: whatever namespace f leaves it in is never seen by

@@ -11,7 +11,8 @@ import (
 
 // Snapshot is the state of a network namespace: links with all their details, addresses, routes in all
 // tables, rules, permanent neighbours and the nft ruleset, one line each, sorted. What changes by itself
-// (learned neighbours, lifetimes, address detection in progress, counters) is left out.
+// (learned neighbours, lifetimes, address detection in progress, counters, and the link-local address that the kernel
+// gives a link some time after it is up) is left out.
 type Snapshot []string
 
 // What ip and nft say, which is also what a reader of a difference knows. One ip says all of a family: to start one for
@@ -36,6 +37,10 @@ var kinds = []struct {
 // volatile is what two looks at an unchanged namespace may differ in.
 var volatile = regexp.MustCompile(`\b(tentative|(valid_lft|preferred_lft|expires) \S+|state (UP|DOWN|LOWERLAYERDOWN|UNKNOWN)|linkdown|NO-CARRIER,?|,?LOWER_UP|\w+_timer +\S+|topology_change(_detected)? \S+)`)
 
+// itself is what comes and goes by itself: the local routes that follow from the addresses when their detection is over,
+// and the kernel's own link-local address, whose second half comes from the MAC, with its route.
+var itself = regexp.MustCompile(`table local proto kernel| inet6 fe80::[0-9a-f]+:[0-9a-f]+:[0-9a-f]+:[0-9a-f]+/64 scope link|^unicast fe80::/64 dev \S+ .*proto kernel`)
+
 // Snapshot takes a snapshot of the namespace.
 func (n *NS) Snapshot() Snapshot {
 	n.t.Helper()
@@ -59,7 +64,7 @@ func snapshot(t testing.TB, run func(string, ...string) string) Snapshot {
 		}
 		for line := range strings.Lines(run("ip", family, "-d", "-o", "-batch", batch)) {
 			line = settled(line)
-			if line == "" || strings.Contains(line, "table local proto kernel") { // follows from the addresses, when their detection is over
+			if line == "" || itself.MatchString(line) {
 				continue
 			}
 			for _, kind := range kinds {
