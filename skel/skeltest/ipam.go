@@ -75,10 +75,13 @@ func (i *IPAM) Fail(verb string) { i.write("fail."+verb, "", 0o644) }
 // Hang makes a verb wait before its work, until Heal.
 func (i *IPAM) Hang(verb string) { i.write("hang."+verb, "", 0o644) }
 
-// Heal takes all of Fail and Hang back.
+// Hold makes a verb wait after its work, until Heal.
+func (i *IPAM) Hold(verb string) { i.write("hold."+verb, "", 0o644) }
+
+// Heal takes all of Fail, Hang and Hold back.
 func (i *IPAM) Heal() {
 	i.t.Helper()
-	for _, pattern := range []string{"fail.*", "hang.*"} {
+	for _, pattern := range []string{"fail.*", "hang.*", "hold.*"} {
 		files, err := filepath.Glob(filepath.Join(i.dir, pattern))
 		if err != nil {
 			i.t.Fatal(err)
@@ -120,7 +123,7 @@ func (i *IPAM) Calls() []string {
 	return strings.Fields(string(data))
 }
 
-// Hanging waits until a call hangs, as Hang made it, and returns its process id. The test fails
+// Hanging waits until a call hangs, as Hang or Hold made it, and returns its process id. The test fails
 // after ten seconds.
 func (i *IPAM) Hanging() (pid int) {
 	i.t.Helper()

@@ -3,7 +3,7 @@
 #   answer         what ADD prints; @N@ is the reservation's number
 #   reserved/N     a reservation, content "CONTAINERID IFNAME"
 #   exit           the exit status of ADD after it has printed this, if there
-#   fail.VERB, hang.VERB, calls, input.VERB (the last stdin), pid (of the one that hangs)
+#   fail.VERB, hang.VERB, hold.VERB, calls, input.VERB (the last stdin), pid (of the one that hangs)
 set -u
 dir=$(dirname "$0")
 config=$(cat)
@@ -11,17 +11,20 @@ error() { # CODE MESSAGE
 	printf '{"cniVersion":"1.0.0","code":%s,"msg":"%s"}\n' "$1" "$2"
 	exit 1
 }
+wait_while() { # FILE
+	[ -e "$1" ] || return 0
+	echo $$ > "$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
+	while [ -e "$1" ]; do sleep 0.05; done
+}
 finish() {
+	wait_while "$dir/hold.$CNI_COMMAND"
 	[ ! -e "$dir/fail.$CNI_COMMAND" ] || error 101 "test-ipam: $CNI_COMMAND fails as the test wants"
 	exit 0
 }
 case $config in *'"test-ipam"'*) ;; *) error 6 "test-ipam: this configuration does not name it" ;; esac
 echo "$CNI_COMMAND" >> "$dir/calls"
 printf %s "$config" > "$dir/input.$$" && mv "$dir/input.$$" "$dir/input.$CNI_COMMAND"
-if [ -e "$dir/hang.$CNI_COMMAND" ]; then
-	echo $$ > "$dir/pid.new" && mv "$dir/pid.new" "$dir/pid"
-	while [ -e "$dir/hang.$CNI_COMMAND" ]; do sleep 0.05; done
-fi
+wait_while "$dir/hang.$CNI_COMMAND"
 case $CNI_COMMAND in
 GC | STATUS) finish ;;
 esac

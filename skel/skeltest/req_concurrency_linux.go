@@ -1,10 +1,13 @@
 package skeltest
 
 import (
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 )
 
 // concurrencyRequirements are about calls at the same time.
@@ -88,7 +91,7 @@ func concurrencyAddDel(b *Bench) {
 	b.Attach(c)
 	full := strings.Count(before.Diff(b.Look(c)), "\n")
 	b.Succeeds(c.Del())
-	for range 10 {
+	for range 5 {
 		both := []Call{c.Add, c.Del()}
 		a := b.together([]*Container{c, c}, func(i int) Call { return both[i] })[1]
 		if a.Exit != 0 && a.Err.Code != netconf.CodeTryAgainLater {
@@ -104,4 +107,38 @@ func concurrencyAddDel(b *Bench) {
 			return
 		}
 	}
+	if ipam := b.Get(b.Base, "ipam"); b.Kind != skel.IPAM && ipam != "" && b.Get(ipam, "type") != "" {
+		addInsideDel(b)
+	}
+}
+
+// addInsideDel calls ADD when DEL has released the address and not yet gone on, to a link perhaps. Who has a lock lets
+// ADD wait: two seconds are for those who have none.
+func addInsideDel(b *Bench) {
+	ipam := b.WithIPAM()
+	c := b.Container()
+	before := b.Settle(c)
+	state := func() string { return fmt.Sprint(strings.Count(before.Diff(b.Look(c)), "\n"), len(ipam.Reserved())) }
+	none := state()
+	b.Attach(c)
+	full := state()
+	b.Succeeds(c.Del())
+	ipam.Hold("DEL")
+	add, del := make(chan Answer, 1), make(chan Answer, 1)
+	go func() { del <- c.Del().run(b.Context(), b, b.Plugin) }()
+	ipam.Hanging()
+	go func() { add <- c.Add.run(b.Context(), b, b.Plugin) }()
+	select {
+	case a := <-add:
+		add <- a
+	case <-time.After(2 * time.Second):
+	}
+	ipam.Heal()
+	a, d := <-add, <-del
+	if now := state(); now != none && now != full {
+		b.Errorf("ADD (exit status %d %s) when DEL (exit status %d %s) had released the address: neither attached nor as before; reserved is %q (- gone, + left):\n%s",
+			a.Exit, a.Err.Msg, d.Exit, d.Err.Msg, ipam.Reserved(), before.Diff(b.Look(c)))
+	}
+	b.Succeeds(c.Del())
+	b.Same(before, "after ADD inside of DEL, and DEL", c)
 }

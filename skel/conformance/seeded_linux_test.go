@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+// soak is the environment variable that asks for all seeded faults, whatever its value; without it the quick ones are
+// tried. Each costs a build of an example, and seconds.
+const soak = "CNIKIT_SOAK"
+
+const ipamSection = `"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}`
+
+// examples are the configurations of the examples that faults are put into.
+var examples = map[string]string{
+	"macvlan": `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"p0","mtu":1400,` + ipamSection + `}`,
+	"bridge":  `{"cniVersion":"1.1.0","name":"net","type":"bridge","bridge":"br0","isGateway":true,` + ipamSection + `}`,
+}
+
+// Faults that hand-written plugins have, put into an example: the command must find each, by the requirements that are
+// there for it, and these pass without it.
+func TestSeeded(t *testing.T) {
+	skeltest.NeedRoot(t)
+	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
+		t.Skip("builds plugins, and there is no go command here; it is no matter of the kernel")
+	}
+	_, all := os.LookupEnv(soak)
+	command := filepath.Join(testbin.Tools(t, "", nil, "./skel/conformance"), "conformance")
+	path := testbin.Reference(t, testbin.HostLocal)
+	ids := map[string][]string{}
+	for _, s := range seeded {
+		if !s.quick && !all {
+			continue
+		}
+		ids[s.plugin] = append(ids[s.plugin], strings.Fields(s.ids)...)
+		t.Run(strings.ReplaceAll(s.fault, " ", "-"), func(t *testing.T) {
+			outcomes := conformance(t, command, path, s.plugin, s.build(t), strings.Fields(s.ids))
+			for _, id := range strings.Fields(s.ids) {
+				if o := outcomes[id]; o.Status != skeltest.Failed {
+					t.Errorf("%s: %q %s: expected it to fail", id, o.Status, o.Detail)
+				}
+			}
+		})
+	}
+	for plugin, which := range ids {
+		t.Run("none-in-"+plugin, func(t *testing.T) {
+			for id, o := range conformance(t, command, path, plugin, testbin.Plugin(t, plugin), which) {
+				if o.Status != skeltest.Pass {
+					t.Errorf("%s: %q %s", id, o.Status, o.Detail)
+				}
+			}
+		})
+	}
+}
+
+// Every requirement of these groups has a fault in the table that it is known to find; skeltest's own table has the
+// others. status/exhausted is for IPAM plugins: the reference host-local is the one that fails it, see README.md.
+func TestSeededFindEachRequirement(t *testing.T) {
+	t.Parallel()
+	found := map[string]bool{"status/exhausted": true}
+	for _, s := range seeded {
+		for _, id := range strings.Fields(s.ids) {
+			found[id] = true
+		}
+	}
+	for _, r := range skeltest.Requirements() {
+		switch r.Group() {
+		case "check", "gc", "status", "ipam", "concurrency", "kill":
+			if !found[r.ID] {
+				t.Errorf("%s: no fault in the table makes it fail", r.ID)
+			}
+		}
+	}
+}
+
+// conformance runs the command and returns what it says of some requirements.
+func conformance(t *testing.T, command, path, name, plugin string, ids []string) map[string]skeltest.Outcome {
+	t.Helper()
+	conf := filepath.Join(t.TempDir(), "conf")
+	if err := os.WriteFile(conf, []byte(examples[name]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), command, "-json", "-plugin", plugin, "-conf", conf, "-path", path, "-run", "^("+strings.Join(ids, "|")+")$")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	outcomes := map[string]skeltest.Outcome{}
+	for documents := json.NewDecoder(bytes.NewReader(out)); documents.More(); {
+		var o skeltest.Outcome
+		if err := documents.Decode(&o); err != nil {
+			t.Fatal(err)
+		}
+		outcomes[o.ID] = o
+	}
+	return outcomes
+}
+
+// build builds the example with the fault in it, from a copy of the file, and returns the program.
+func (s seed) build(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, dir := filepath.Join(root, s.file), t.TempDir()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), s.old); n != 1 {
+		t.Fatalf("%s has this %d times, expected once: say the fault anew:\n%s", s.file, n, s.old)
+	}
+	text := strings.Replace(string(source), s.old, s.new, 1)
+	if s.imports != "" {
+		text = strings.Replace(text, "\nimport (", "\nimport \""+s.imports+"\"\nimport (", 1)
+	}
+	broken, overlay, program := filepath.Join(dir, "broken.go"), filepath.Join(dir, "overlay"), filepath.Join(dir, s.plugin)
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {file: broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{broken: text, overlay: string(replace)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-overlay", overlay, "-o", program, "./examples/plugins/"+s.plugin)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
