@@ -16,6 +16,10 @@
 // [Walk] makes ADD and DEL fail, panic and be cancelled at each of their operations, which a step announces by
 // netconf.Before, and looks whether anything is left.
 //
+// [Conform] holds a plugin against all [Requirements] of the specification and of those who run clusters, each on a host
+// of its own; the command conformance does so from the outside. Each [Requirement] says what must hold, where it is
+// said, and what to do about it. Its check gets a [Bench], which is a testing.TB, so that everything here works in it.
+//
 // The trap: a namespace's commands run on a locked thread ([NS.Do]). What is started inside as a
 // goroutine runs in the host's namespace again.
 //

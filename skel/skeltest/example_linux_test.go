@@ -1,6 +1,7 @@
 package skeltest_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -26,5 +27,34 @@ func Example() {
 		if diff := before.Diff(ns.Snapshot()); diff != "" {
 			t.Errorf("left behind:\n%s", diff)
 		}
+	}
+}
+
+// A test that holds a plugin to the whole suite. A skel.Plugin in the program's place is also harmed at each of its
+// operations.
+func ExampleConform() {
+	_ = func(t *testing.T) { // TestConforms
+		skeltest.Conform(t, skeltest.Target{
+			Plugin: skeltest.Binary("/opt/cni/bin/ptp"),
+			Path:   []string{"/opt/cni/bin"},
+			Config: `{"cniVersion": "1.1.0", "name": "net", "type": "ptp",
+				"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]]}}`,
+		})
+	}
+}
+
+// A requirement of one's own, beside those that come with the package.
+func ExampleRequirement() {
+	_ = skeltest.Requirement{
+		ID: "site/mtu", Level: skeltest.Ours, Section: "our network's rules",
+		Text:    "The interface has an MTU of 1400 bytes.",
+		Explain: "The tunnel between the sites takes 100 bytes. Set \"mtu\" in the configuration.",
+		Check: func(b *skeltest.Bench) {
+			c := b.Container()
+			b.Attach(c)
+			if link := c.Run("ip", "link", "show", c.Add.IfName); !strings.Contains(link, "mtu 1400") {
+				b.Errorf("the interface is %s", link)
+			}
+		},
 	}
 }
