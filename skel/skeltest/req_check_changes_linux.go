@@ -46,7 +46,7 @@ func checkFinds(b *Bench, changes func(*Bench, *Container, Answer) []change, ipa
 				b.Errorf("CHECK succeeded although %s", all[n].what)
 			}
 		}
-		b.Succeeds(c.Del().WithPrev(a))
+		b.Run(c.Del().WithPrev(a)) // makes room; other requirements judge it
 		if n+1 >= len(all) {
 			break
 		}

@@ -73,14 +73,13 @@ func statusReady(b *Bench) {
 // notReady calls STATUS on a host where ADD fails: STATUS must say so and change nothing. Where ADD works it does not apply.
 func (b *Bench) notReady(call Call, c *Container, why string) {
 	b.Helper()
-	before := b.Look(c)
 	add := c.Add
 	add.Config, add.Path = call.Config, call.Path
 	if a := b.Run(add); a.Exit == 0 {
 		b.Skipf("ADD works although %s", why)
 	}
-	b.Succeeds(add.With(netconf.Del))
-	b.Same(before, "after an ADD that failed because "+why, c)
+	b.Run(add.With(netconf.Del)) // what both may leave, other requirements judge
+	before := b.Look(c)
 	a := b.Fails(call, why+", and ADD fails")
 	if a.Err.Code != netconf.CodePluginNotAvailable && a.Err.Code != netconf.CodeLimitedConnectivity {
 		b.Errorf("STATUS fails as it must (%s), with code %d; expected 50 or 51", a.Err.Msg, a.Err.Code)
@@ -103,17 +102,7 @@ func statusDelegateMissing(b *Bench) {
 	b.Settle(c)
 	call := b.hostCall(netconf.Status, b.Base)
 	call.Path = b.TempDir()
-	before := b.Look(c)
-	add := c.Add
-	add.Path = call.Path
-	b.Fails(add, "its IPAM plugin was not in CNI_PATH")
-	b.Run(add.With(netconf.Del)) // fails with a right: a lease might be left
-	b.Succeeds(c.Del())
-	b.Same(before, "after an ADD without its IPAM plugin, and DEL", c)
-	a := b.Fails(call, "its IPAM plugin was not in CNI_PATH, and ADD fails")
-	if a.Err.Code != netconf.CodePluginNotAvailable && a.Err.Code != netconf.CodeLimitedConnectivity {
-		b.Errorf("STATUS fails as it must (%s), with code %d; expected 50 or 51", a.Err.Msg, a.Err.Code)
-	}
+	b.notReady(call, c, "its IPAM plugin is not in CNI_PATH")
 }
 
 // statusExhausted takes the one address of a pool that is as small as can be.
