@@ -103,6 +103,9 @@ func TestDADWithoutCarrier(t *testing.T) {
 	parallelNS(t)
 	host, containers := lan(t, 2)
 	host.Run("ip", "link", "set", "peer-p0", "down")
+	skeltest.Eventually(t, "p0 knows, and so do the links on it", func() bool { // up to a second later
+		return !strings.Contains(host.Run("ip", "link", "show", "p0"), "state UP")
+	})
 
 	c := newCall(t, containers[0], `"ips":[{"address":"fd00::2/64","gateway":"fd00::1"}],"routes":[{"dst":"::/0"}]`)
 	c.add(t, link.Addresses{})

@@ -54,8 +54,11 @@ var ipvlanModes = choices[IPvlanMode, netlink.IPVlanMode]{
 // String is the name of the mode as in a configuration.
 func (m IPvlanMode) String() string { return ipvlanModes.name(m) }
 
+// Expects lists the names.
+func (IPvlanMode) Expects() string { return netconf.Choice(ipvlanModes.names()...) }
+
 // UnmarshalText reads the name of a mode; no text is l2.
-func (m *IPvlanMode) UnmarshalText(text []byte) error { return ipvlanModes.parse("mode", text, m) }
+func (m *IPvlanMode) UnmarshalText(text []byte) error { return ipvlanModes.parse(text, m) }
 
 // MarshalText writes the name of the mode.
 func (m IPvlanMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
@@ -79,8 +82,11 @@ var ipvlanFlags = choices[IPvlanFlag, netlink.IPVlanFlag]{
 // String is the name of the flag as in a configuration.
 func (f IPvlanFlag) String() string { return ipvlanFlags.name(f) }
 
+// Expects lists the names.
+func (IPvlanFlag) Expects() string { return netconf.Choice(ipvlanFlags.names()...) }
+
 // UnmarshalText reads the name of a flag; no text is bridge.
-func (f *IPvlanFlag) UnmarshalText(text []byte) error { return ipvlanFlags.parse("flag", text, f) }
+func (f *IPvlanFlag) UnmarshalText(text []byte) error { return ipvlanFlags.parse(text, f) }
 
 // MarshalText writes the name of the flag.
 func (f IPvlanFlag) MarshalText() ([]byte, error) { return []byte(f.String()), nil }

@@ -373,9 +373,9 @@ func TestIPvlanModeAndFlag(t *testing.T) {
 		Flag link.IPvlanFlag
 	}
 	for config, words := range map[string][]string{
-		`{"mode":"L3"}`:       {`"L3"`, "l2, l3, l3s"},
-		`{"mode":"l4"}`:       {`"l4"`, "l2, l3, l3s"},
-		`{"flag":"passthru"}`: {`"passthru"`, "bridge, private, vepa"},
+		`{"mode":"L3"}`:       {`"L3"`, "l2, l3 or l3s"},
+		`{"mode":"l4"}`:       {`"l4"`, "l2, l3 or l3s"},
+		`{"flag":"passthru"}`: {`"passthru"`, "bridge, private or vepa"},
 	} {
 		err := json.Unmarshal([]byte(config), &both)
 		for _, word := range words {

@@ -38,17 +38,28 @@ func (c choices[M, K]) name(m M) string {
 	return string(m)
 }
 
-// parse reads a name; no text is the default. What it is stands in the error, which leaves the value alone.
-func (c choices[M, K]) parse(what string, text []byte, into *M) error {
+// parse reads a name; no text is the default. Another is an error with code 7 that lists the names.
+func (c choices[M, K]) parse(text []byte, into *M) error {
+	if len(text) == 0 {
+		*into = ""
+		return nil
+	}
+	name, err := netconf.OneOf(text, c.names()...)
+	if err != nil {
+		return err
+	}
+	if *into = M(name); name == c[0].name {
+		*into = ""
+	}
+	return nil
+}
+
+func (c choices[M, K]) names() []string {
 	var names []string
 	for _, known := range c {
-		if len(text) == 0 || string(text) == known.name {
-			*into = c.value(known.number)
-			return nil
-		}
 		names = append(names, known.name)
 	}
-	return fmt.Errorf("unknown %s %q: expected %s", what, text, strings.Join(names, ", "))
+	return names
 }
 
 // kernel is netlink's number of a value. One that was not read by parse may be none, which is an error with code 7.

@@ -41,8 +41,11 @@ var macvlanModes = choices[MacvlanMode, netlink.MacvlanMode]{
 // String is the name of the mode as in a configuration.
 func (m MacvlanMode) String() string { return macvlanModes.name(m) }
 
+// Expects lists the names.
+func (MacvlanMode) Expects() string { return netconf.Choice(macvlanModes.names()...) }
+
 // UnmarshalText reads the name of a mode; no text is bridge.
-func (m *MacvlanMode) UnmarshalText(text []byte) error { return macvlanModes.parse("mode", text, m) }
+func (m *MacvlanMode) UnmarshalText(text []byte) error { return macvlanModes.parse(text, m) }
 
 // MarshalText writes the name of the mode.
 func (m MacvlanMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }

@@ -77,7 +77,7 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "mac of the runtime", conf: `"master":"uplink","runtimeConfig":{"mac":"02:00:00:00:00:03"}`, args: "MAC=02:00:00:00:00:02", words: "02:00:00:00:00:03"},
 		{name: "bcqueuelen", conf: `"master":"uplink","bcqueuelen":200`, words: "bcqueuelen 200"},
 		{name: "no such parent", conf: `"master":"nowhere"`, code: netconf.CodeInvalidNetworkConfig, words: "nowhere"},
-		{name: "no such mode", conf: `"master":"uplink","mode":"brigde"`, code: netconf.CodeDecodingFailure, words: "bridge"},
+		{name: "no such mode", conf: `"master":"uplink","mode":"brigde"`, code: netconf.CodeInvalidNetworkConfig, words: "bridge"},
 		{name: "mtu above the parent's", conf: `"master":"uplink","mtu":9000`, code: netconf.CodeInvalidNetworkConfig, words: "mtu"},
 		{name: "two mistakes at once", conf: `"master":1,"mtu":"x"`, code: netconf.CodeDecodingFailure, words: "mtu"},
 		{name: "multicast MAC", conf: `"master":"uplink","mac":"01:00:00:00:00:01"`, code: netconf.CodeInvalidNetworkConfig, words: "mac"},
