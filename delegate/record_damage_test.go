@@ -294,8 +294,17 @@ func TestRecordFaults(t *testing.T) {
 	}
 	wantNames(t, r)
 	set.Plugins = s.plugins("a", "b", "c", "d", "e")
-	s.answer = func(ctx context.Context, name string, req *netconf.Request) error { return nil }
-	add(t, r, set, attach(t))
+	during, end := context.WithCancel(t.Context())
+	defer end()
+	s.answer = func(ctx context.Context, name string, req *netconf.Request) error {
+		if name == "e" && req.Command == netconf.Add {
+			end() // too late: all is made, and told
+		}
+		return nil
+	}
+	if _, err := r.Add(during, set, attach(t)); err != nil {
+		t.Error(err)
+	}
 	if err := r.Del(ctx, set.Plugins, bare(t)); netconf.Code(err) != 11 {
 		t.Errorf("%v", err)
 	}

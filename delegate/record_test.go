@@ -156,6 +156,13 @@ func TestRecordKeepsTheArguments(t *testing.T) {
 		if req.Args, err = netconf.ParseArgs(args); err != nil {
 			t.Fatal(err)
 		}
+		if err := r.Check(t.Context(), set.Plugins, req); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.calls[0].variable("CNI_ARGS"); got != want {
+			t.Errorf("CHECK: %q: expected %q", got, want)
+		}
+		s.said()
 		req.Netns = ""
 		if err := r.Del(t.Context(), set.Plugins, req); err != nil {
 			t.Fatal(err)
@@ -359,6 +366,9 @@ func TestRecordOfWhatIsNoName(t *testing.T) {
 		}
 	}
 	wantNames(t, r, file)
+	if read(t, filepath.Join(r.Dir, "..", file)) != "outside" {
+		t.Error("a file outside of the folder was touched")
+	}
 }
 
 // Names that are too long for a file are told apart all the same.
