@@ -18,6 +18,8 @@ var seeded = []seed{
 		file: "skel/step.go", old: `return rolledBack(err, s[:made].rollback(ctx, req))`, new: `return err`},
 	{fault: "F1 the step that failed is not rolled back", plugin: "macvlan", ids: "ipam/fails",
 		file: "skel/step.go", old: `				made++`, new: `				made += 0`},
+	{fault: "F2 a failure says nothing", plugin: "macvlan", ids: "protocol/error ipam/fails",
+		file: "skel/run.go", old: `stdout.report(req, errorDocument(req, err, log.said))`, new: `_ = stdout`},
 	{fault: "F3 two documents on stdout", plugin: "macvlan", ids: "protocol/stdout",
 		file: "skel/run.go", old: `o.to.Write(document)`, new: `o.to.Write(append(document, document...))`},
 	{fault: "errors without a version", plugin: "macvlan", ids: "protocol/error-version",
