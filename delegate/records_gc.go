@@ -95,7 +95,6 @@ func (c *collection) unknown(living []types.GCAttachment) error {
 // delStale detaches what a record says; gone tells that it was one, and not what a call is at work on by now.
 func (r Records) delStale(ctx context.Context, plugins Registry, req *netconf.Request, rec Record) (gone bool, err error) {
 	own := detached(req.As(netconf.Del))
-	own.Network.ValidAttachments, own.Network.Attachments = nil, nil
 	own.ContainerID, own.IfName, own.Netns = rec.ContainerID, rec.IfName, oldNetns(rec.Netns)
 	if own.ContainerID == "" { // the name does not tell: the file is of no use to anybody
 		return false, nil
