@@ -20,10 +20,11 @@ const soak = "CNIKIT_SOAK"
 
 const ipamSection = `"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}`
 
-// examples are the configurations of the examples that faults are put into.
+// examples are the configurations of the examples that faults are put into, and of onePlace.
 var examples = map[string]string{
 	"macvlan": `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"p0","mtu":1400,` + ipamSection + `}`,
 	"bridge":  `{"cniVersion":"1.1.0","name":"net","type":"bridge","bridge":"br0","isGateway":true,` + ipamSection + `}`,
+	"one":     `{"cniVersion":"1.1.0","name":"net","type":"one","ipam":{"type":"one","ranges":[]}}`,
 }
 
 // Faults that hand-written plugins have, put into an example: the command must find each, by the requirements that are
@@ -63,7 +64,7 @@ func TestSeeded(t *testing.T) {
 }
 
 // Every requirement of these groups has a fault in the table that it is known to find; skeltest's own table has the
-// others. status/exhausted is for IPAM plugins: the reference host-local is the one that fails it, see README.md.
+// others, and TestExhausted the one for IPAM plugins.
 func TestSeededFindEachRequirement(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{"status/exhausted": true}
@@ -78,6 +79,36 @@ func TestSeededFindEachRequirement(t *testing.T) {
 			if !found[r.ID] {
 				t.Errorf("%s: no fault in the table makes it fail", r.ID)
 			}
+		}
+	}
+}
+
+// onePlace is an IPAM plugin with one address. STATUS has what stands in the place of the word.
+const onePlace = `#!/bin/sh
+cat > /dev/null
+lease=/var/lib/cni/one
+full() { echo '{"cniVersion":"1.1.0","code":50,"msg":"no address is left"}'; exit 1; }
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}' ;;
+ADD) [ ! -e $lease ] || full; echo "$CNI_CONTAINERID" > $lease; echo '{"cniVersion":"1.1.0","ips":[{"address":"10.99.0.2/30"}]}' ;;
+DEL) [ "$(cat $lease 2> /dev/null)" != "$CNI_CONTAINERID" ] || rm $lease ;;
+STATUS) [ WORD ! -e $lease ] || full ;;
+esac
+`
+
+func TestExhausted(t *testing.T) {
+	skeltest.NeedRoot(t)
+	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
+		t.Skip("builds the command, and there is no go command here; it is no matter of the kernel")
+	}
+	command := filepath.Join(testbin.Tools(t, "", nil, "./skel/conformance"), "conformance")
+	for word, want := range map[string]skeltest.Status{"": skeltest.Pass, "0 = 0 -o": skeltest.Failed} {
+		plugin := filepath.Join(t.TempDir(), "one")
+		if err := os.WriteFile(plugin, []byte(strings.Replace(onePlace, "WORD", word, 1)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if o := conformance(t, command, "", "one", plugin, []string{"status/exhausted"})["status/exhausted"]; o.Status != want {
+			t.Errorf("%q: %s %s: expected %s", word, o.Status, o.Detail, want)
 		}
 	}
 }
