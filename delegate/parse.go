@@ -81,7 +81,14 @@ type list struct {
 	errs []error
 }
 
+// maxErrors is how many errors a list gets: each costs a walk to learn its line, and a list of 100,000 numbers would
+// keep a caller busy for minutes.
+const maxErrors = 20
+
 func (l *list) wrong(code uint, path, format string, args ...any) {
+	if len(l.errs) >= maxErrors {
+		return
+	}
 	l.errs = append(l.errs, wrong(l.data, code, path, format, args...))
 }
 

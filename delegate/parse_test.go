@@ -82,6 +82,16 @@ func TestAllErrorsOfANetwork(t *testing.T) {
 	wants(t, err, 7, "network name", "disableGC", "plugins[0].ipam", "plugins[0].dns", "plugins[1]", "plugins[2].type")
 }
 
+// Each error costs a walk through the text: of very many the first are told, or 260 kB would take minutes.
+func TestVeryManyErrorsOfANetwork(t *testing.T) {
+	t.Parallel()
+	_, err := delegate.ParseNetwork([]byte(`{"name":"n","plugins":[1` + strings.Repeat(",1", 100_000) + `]}`))
+	wants(t, err, 7, "plugins[0]")
+	if n := strings.Count(err.Error(), "plugins["); n != 20 {
+		t.Errorf("%d errors: expected 20", n)
+	}
+}
+
 // The bytes of a plugin's configuration are those of the text.
 func TestPluginBytes(t *testing.T) {
 	t.Parallel()

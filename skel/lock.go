@@ -2,6 +2,7 @@ package skel
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -47,6 +48,9 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, err
 	}
 	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%q is not a regular file", path) // a link is another file than the one that is locked, for ever
+		}
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
@@ -62,7 +66,7 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if taken {
+		if taken && ctx.Err() == nil {
 			wait = time.Millisecond // its holder has just removed it: at once again
 			continue
 		}

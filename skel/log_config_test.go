@@ -1,6 +1,7 @@
 package skel_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,13 @@ func TestLogConfigThatIsWrong(t *testing.T) {
 				withLog(netconf.Add, log).Run(t.Context(), t, p).Fails(t, netconf.CodeUnsupportedField, want.words)
 			}
 		})
+	}
+	var many strings.Builder // unknown keys: each would cost a walk through the text
+	for i := range 100_000 {
+		fmt.Fprintf(&many, `"k%05d":0,`, i)
+	}
+	if a := withLog(netconf.Del, "{"+many.String()+`"level":"off"}`).Run(t.Context(), t, plugin(t)).OK(t); strings.Count(a.Stderr, "unknown key") > 1 {
+		t.Errorf("more than one is told of: %.300s", a.Stderr)
 	}
 	file := filepath.Join(t.TempDir(), "log") // what is right counts, whatever else is wrong
 	withLog(netconf.Del, `{"level":"loud","file":"`+file+`"}`).Run(t.Context(), t, plugin(t)).OK(t)

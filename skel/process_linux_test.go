@@ -99,6 +99,9 @@ func TestLockThatCannotBeHad(t *testing.T) {
 		"no inode left":    func(dir string) error { mount(t, dir, 0, "nr_inodes=1"); return nil },
 		"a folder":         func(dir string) error { return os.Mkdir(filepath.Join(dir, lock), 0o700) },
 		"a link to itself": func(dir string) error { return os.Symlink(lock, filepath.Join(dir, lock)) },
+		"a link to a file": func(dir string) error { // its lock is had at once, and is never the one at the path
+			return errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.Symlink("file", filepath.Join(dir, lock)))
+		},
 	} {
 		p := plugin(t, &step{name: "a", j: &journal{}, add: iface})
 		p.Timeout = time.Minute
