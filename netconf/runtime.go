@@ -206,7 +206,8 @@ func (r *Request) checkRanges(path string, sets [][]IPRange) bool {
 }
 
 func (r *Request) checkBandwidth(path string, b *Bandwidth) bool {
-	const maxBurst = 8 * (math.MaxUint32 - 1)
+	// The bandwidth plugin's own: fewer than 2^32-1 whole bytes. CRI-O sends the largest for every shaped pod.
+	const maxBurst = 8*math.MaxUint32 - 1
 	errs := &some{r: r}
 	for _, x := range []struct {
 		key         string

@@ -44,6 +44,8 @@ func TestRuntime(t *testing.T) {
 				{{Subnet: prefix(t, "10.1.2.0/24"), RangeStart: addr(t, "10.1.2.3"), RangeEnd: addr(t, "10.1.2.99"), Gateway: addr(t, "10.1.2.254")}, {Subnet: prefix(t, "10.2.0.0/16")}}, {{Subnet: prefix(t, "fd00::/64")}}}}},
 		{`{"bandwidth":{"ingressRate":2048,"ingressBurst":1600,"egressRate":"10M","egressBurst":4294967295}}`,
 			netconf.RuntimeConfig{Bandwidth: &netconf.Bandwidth{IngressRate: 2048, IngressBurst: 1600, EgressRate: 10_000_000, EgressBurst: 4294967295}}},
+		{`{"bandwidth":{"ingressRate":10000000,"ingressBurst":34359738359}}`, // CRI-O's, for every pod that is shaped
+			netconf.RuntimeConfig{Bandwidth: &netconf.Bandwidth{IngressRate: 10_000_000, IngressBurst: 34359738359}}},
 		{`{"bandwidth":{"ingressRate":1000}}`, netconf.RuntimeConfig{Bandwidth: &netconf.Bandwidth{IngressRate: 1000}}},
 		{`{"bandwidth":{}}`, netconf.RuntimeConfig{Bandwidth: &netconf.Bandwidth{}}},
 		{`{"dns":{"servers":["8.8.8.8"],"searches":["a.b"],"options":["ndots:5"]}}`, netconf.RuntimeConfig{DNS: &netconf.RuntimeDNS{Servers: []string{"8.8.8.8"}, Searches: []string{"a.b"}, Options: []string{"ndots:5"}}}},
