@@ -47,9 +47,12 @@ func (s *script) status(t *testing.T) int {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	t.Logf("%v: %v\n%s%s", s.Args, err, &s.stdout, &s.stderr)
+	t.Logf("%v: %v\n%s%s", s.Args, err, quoted(s.stdout.String()), &s.stderr)
 	return s.ProcessState.ExitCode()
 }
+
+// quoted is a text whose marks of test2json are not taken for our own.
+func quoted(text string) string { return strings.ReplaceAll(text, "\x16", "^V") }
 
 // processes lists what runs of it, the guest above all: the folder is in its command line.
 func (s *script) processes(t *testing.T) (found []string) {
