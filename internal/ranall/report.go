@@ -183,32 +183,20 @@ func (r *report) print(out io.Writer) bool {
 	return failures == 0 && len(nowhere) == 0
 }
 
-// onlyInGuests lists the tests that ran in passes whose label begins with "guest" and in no other; of a test that
-// ran elsewhere too, how many of its subtests did not.
+// onlyInGuests lists the tests that ran in passes whose label begins with "guest" and in no other; of a test of
+// which that is true its subtests are not listed.
 func (r *report) onlyInGuests() (only []string) {
-	subtests := map[string]int{}
-	for _, key := range r.keys() {
+	for _, key := range r.keys() { // a test before its subtests
 		ran := map[bool]bool{}
 		for _, p := range r.passes {
 			if a := p.became[key]; a == passed || a == failed {
 				ran[strings.HasPrefix(p.label, "guest")] = true
 			}
 		}
-		if !isTest(key) || !ran[true] || ran[false] {
-			continue
-		}
-		pkg, test, _ := strings.Cut(key, " ")
-		if top, _, is := strings.Cut(test, "/"); is {
-			subtests[pkg+" "+top]++
-		} else {
+		parent := func(listed string) bool { return strings.HasPrefix(key, listed+"/") }
+		if isTest(key) && ran[true] && !ran[false] && !slices.ContainsFunc(only, parent) {
 			only = append(only, key)
 		}
 	}
-	for test, n := range subtests {
-		if !slices.Contains(only, test) {
-			only = append(only, fmt.Sprintf("%s: %d of its subtests", test, n))
-		}
-	}
-	slices.Sort(only)
 	return only
 }
