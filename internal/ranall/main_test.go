@@ -65,7 +65,7 @@ func TestPassesAndTable(t *testing.T) {
 	for _, p := range []struct{ label, lines string }{
 		{"unit-6.18", line("pass", "A") + line("skip", "B") + line("skip", "C")},
 		{"root-6.18", line("pass", "B") + line("skip", "C")},
-		{"guest-6.12", line("pass", "C") + line("pass", "C/x") + line("skip", "A") + line("pass", "")},
+		{"guest-6.12", line("pass", "C") + line("pass", "C/x") + line("pass", "B/y") + line("pass", "B/z/1") + line("skip", "A") + line("pass", "")},
 	} {
 		name := filepath.Join(dir, p.label)
 		if err := os.WriteFile(name, []byte(p.lines), 0o644); err != nil {
@@ -81,14 +81,14 @@ func TestPassesAndTable(t *testing.T) {
 	if !r.print(&out) {
 		t.Error("not well")
 	}
-	want := "unit-6.18: 1 tests ran, 2 were skipped\nroot-6.18: 1 tests ran, 1 were skipped\nguest-6.12: 2 tests ran, 1 were skipped\nin guests only:\n  p C\n4 passed, 0 failed, 0 skipped\n"
+	want := "unit-6.18: 1 tests ran, 2 were skipped\nroot-6.18: 1 tests ran, 1 were skipped\nguest-6.12: 4 tests ran, 1 were skipped\nin guests only:\n  p B: 2 of its subtests\n  p C\n6 passed, 0 failed, 0 skipped\n"
 	if out.String() != want {
 		t.Errorf("\n got %q\nwant %q", out.String(), want)
 	}
 	if err := r.table(&table); err != nil {
 		t.Fatal(err)
 	}
-	want = "unit-6.18  root-6.18  guest-6.12  test\npass       -          skip        p A\nskip       pass       -           p B\nskip       skip       pass        p C\n-          -          pass        p C/x\n"
+	want = "unit-6.18  root-6.18  guest-6.12  test\npass       -          skip        p A\nskip       pass       -           p B\n-          -          pass        p B/y\n-          -          pass        p B/z/1\nskip       skip       pass        p C\n-          -          pass        p C/x\n"
 	if table.String() != want {
 		t.Errorf("\n got %s\nwant %s", table.String(), want)
 	}

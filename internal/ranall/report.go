@@ -183,20 +183,32 @@ func (r *report) print(out io.Writer) bool {
 	return failures == 0 && len(nowhere) == 0
 }
 
-// onlyInGuests lists the tests that ran in passes whose label begins with "guest" and in no other; of a test of
-// which that is true its subtests are not listed.
+// onlyInGuests lists the tests that ran in passes whose label begins with "guest" and in no other; of a test that
+// ran elsewhere too, how many of its subtests did not.
 func (r *report) onlyInGuests() (only []string) {
-	for _, key := range r.keys() { // a test before its subtests
+	subtests := map[string]int{}
+	for _, key := range r.keys() {
 		ran := map[bool]bool{}
 		for _, p := range r.passes {
 			if a := p.became[key]; a == passed || a == failed {
 				ran[strings.HasPrefix(p.label, "guest")] = true
 			}
 		}
-		parent := func(listed string) bool { return strings.HasPrefix(key, listed+"/") }
-		if isTest(key) && ran[true] && !ran[false] && !slices.ContainsFunc(only, parent) {
+		if !isTest(key) || !ran[true] || ran[false] {
+			continue
+		}
+		pkg, test, _ := strings.Cut(key, " ")
+		if top, _, is := strings.Cut(test, "/"); is {
+			subtests[pkg+" "+top]++
+		} else {
 			only = append(only, key)
 		}
 	}
+	for test, n := range subtests {
+		if !slices.Contains(only, test) {
+			only = append(only, fmt.Sprintf("%s: %d of its subtests", test, n))
+		}
+	}
+	slices.Sort(only)
 	return only
 }
