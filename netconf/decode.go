@@ -19,7 +19,7 @@ import (
 //   - an exact key name goes before one in another case, which is accepted with a warning;
 //   - an unknown key is warned about with the nearest known one, or is an error with code 2 where the
 //     request is strict; the sections that belong to others (ipam, args, runtimeConfig, cni.dev/...)
-//     are not looked into;
+//     are not looked into. Where the request has a Section, only that one is;
 //   - null leaves the default;
 //   - of a key given twice only the last is read, with a warning;
 //   - on DEL and GC nothing is an error: what does not decode is warned about.
@@ -39,7 +39,7 @@ func Decode[T any](req *Request, defaults func() T) (*T, error) {
 	if req.Lenient() && checkJSON("configuration", req.Config) != nil {
 		return conf, nil // Parse has warned
 	}
-	d := decoder{op: "configuration", src: req.Config, warn: warn, strict: req.Strict && !req.Lenient()}
+	d := decoder{op: "configuration", src: req.Config, warn: warn, strict: req.Strict && !req.Lenient(), section: req.Section}
 	err := d.decode(conf)
 	if err != nil && req.Lenient() {
 		for _, e := range d.failures() {
@@ -76,6 +76,7 @@ type decoder struct {
 	warn     func(msg string, args ...any) // nil drops
 	quiet    bool                          // unknown keys are not mentioned
 	strict   bool                          // unknown keys are errors
+	section  string                        // unknown keys are looked for in this object alone; "": in all
 	errs     []error
 	more     int // errors above maxErrors
 	warnings int
@@ -101,6 +102,9 @@ func (d *decoder) top(conf any) {
 	var known []field
 	if !d.quiet {
 		known = d.fieldsOf(reflect.TypeFor[Network]())
+		if !slices.ContainsFunc(members(d.src, off), func(m member) bool { return strings.EqualFold(m.key, d.section) && d.src[m.start] == '{' }) {
+			d.section = "" // a configuration of its own: all of it is the plugin's
+		}
 	}
 	d.object("", off, v, known)
 }
@@ -153,6 +157,9 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 		d.mismatch("an object", path, off)
 		return
 	}
+	if path == "ipam" {
+		also = d.fieldsOf(reflect.TypeFor[IPAM]())
+	}
 	fields := d.fieldsOf(v.Type())
 	ms := members(d.src, off)
 	last := make(map[string]int, len(ms))
@@ -204,8 +211,7 @@ func find(fields []field, key string, exact map[string]int) (field, bool) {
 // unknown mentions a key that nobody reads, unless it stands in a section of somebody else's.
 func (d *decoder) unknown(path string, m member, known ...[]field) {
 	key := join(path, m.key)
-	section := path[:max(strings.IndexAny(path+".", ".["), 0)]
-	if d.quiet || section == "ipam" || section == "args" || section == "runtimeConfig" || strings.HasPrefix(key, "cni.dev/") {
+	if d.quiet || d.foreign(path) || strings.HasPrefix(key, "cni.dev/") {
 		return
 	}
 	if d.strict && len(d.errs) == maxErrors {
@@ -232,6 +238,15 @@ func (d *decoder) unknown(path string, m member, known ...[]field) {
 		value = kindOf(m.value(d.src))
 	}
 	d.fail(CodeUnsupportedField, key, m.at, fmt.Errorf("unknown key, value %s%s", value, hint))
+}
+
+// foreign tells whether the object at a path is somebody else's.
+func (d *decoder) foreign(path string) bool {
+	section := path[:max(strings.IndexAny(path+".", ".["), 0)]
+	if d.section != "" {
+		return section != d.section
+	}
+	return section == "ipam" || section == "args" || section == "runtimeConfig"
 }
 
 // value decodes the value at off into v.

@@ -70,6 +70,10 @@ type Request struct {
 	Result      *types100.Result // ADD: what this plugin adds, empty at first; printed as Prev with Result appended
 	State       Recorder         // bytes kept for this attachment between ADD and DEL; never nil under skel
 	Strict      bool             // an unknown key of the configuration is an error with code 2, not a warning
+	// Section is the key of the object that is the plugin's own: "ipam" in an IPAM plugin, which gets the whole
+	// configuration of its caller. Decode then looks for unknown keys in that object alone. Empty, or where there is
+	// no such object: in all of it.
+	Section string
 	// Warn reports what is wrong but no reason to fail; args are key-value pairs as in log/slog. skel
 	// writes it to the log; rooms below do not log. Parse sets one that drops everything.
 	Warn func(msg string, args ...any)

@@ -103,6 +103,9 @@ func (p Plugin[C]) core() *core {
 		c.broken = netconf.Errorf(netconf.CodeInternal, "skel.Plugin %q: the configuration is a %v: expected a struct", p.Name, c.config)
 	}
 	c.decode = func(req *netconf.Request) (func() Steps, error) {
+		if req.Section = ""; c.kind == IPAM {
+			req.Section = "ipam"
+		}
 		conf, err := netconf.Decode(req, p.Defaults)
 		err = netconf.Join(err, c.checkLog(req))
 		if err == nil && p.Validate != nil && !req.Lenient() {

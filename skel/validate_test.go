@@ -269,6 +269,29 @@ func TestValidateByKind(t *testing.T) {
 	}
 }
 
+// An IPAM plugin's unknown keys are those of its section: the others are its caller's.
+func TestAnIPAMPluginKnowsItsSectionAlone(t *testing.T) {
+	t.Parallel()
+	type pool struct {
+		IPAM struct {
+			Range string `json:"range"`
+		} `json:"ipam"`
+	}
+	p := skel.Plugin[pool]{Name: "test", Kind: skel.IPAM, Strict: true, RunDir: t.TempDir(), Steps: func(*netconf.Request, *pool) skel.Steps { return nil }}
+	const text, want = `{"cniVersion":"1.1.0","name":"net","type":"bridge","isGateway":true,"ipam":{"type":"test","rnge":1}}`, "ipam.rnge"
+	if exit, _, stdout, _ := p.ByHand([]string{"validate", "-"}, text, false, false); exit != 1 || stdout != "stdin:1:91: ipam.rnge: unknown key, value 1; did you mean \"range\"?\n" {
+		t.Errorf("exit status %d: %s", exit, stdout)
+	}
+	c := call(netconf.Add)
+	c.Config = text
+	c.Run(t.Context(), t, p).Fails(t, 2, want)
+	c.Config = strings.ReplaceAll(text, "rnge", "range")
+	c.Config = strings.ReplaceAll(c.Config, ":1}", `:"x"}`)
+	if a := c.Run(t.Context(), t, p).OK(t); len(a.Stderr) > 0 {
+		t.Errorf("%s", a.Stderr)
+	}
+}
+
 // What two readers of a configuration find is told once: the section ipam may be the plugin's own too.
 func TestValidateTellsEachThingOnce(t *testing.T) {
 	t.Parallel()
