@@ -142,33 +142,25 @@ func suffix(s string) (binary, exponent int, ok bool) {
 	return 0, 0, false
 }
 
-// scale is n * 2^binary * 10^exponent, rounded up. n has at most 18 digits, binary is at most 60.
+// scale is n * 2^binary * 10^exponent, rounded up. n is not 0 and has at most 18 digits, binary is at most 60.
 func scale(n uint64, binary, exponent int) (uint64, error) {
-	if exponent < -18 && binary == 0 {
-		return 1, nil // n is not 0, and less than 10^18
-	}
 	for ; exponent > 0; exponent-- {
 		if n > math.MaxInt64/10 {
 			return 0, errTooLarge
 		}
 		n *= 10
 	}
-	divisor := uint64(1)
-	for ; exponent < 0; exponent++ {
-		divisor *= 10
-	}
 	hi, lo := bits.Mul64(n, 1<<binary)
-	if hi >= divisor {
+	for ; exponent < 0 && (hi > 0 || lo > 1); exponent++ { // rounded up ten times or once, it is the same
+		var rest, carry uint64
+		lo, rest = bits.Div64(hi%10, lo, 10)
+		lo, carry = bits.Add64(lo, min(rest, 1), 0)
+		hi = hi/10 + carry
+	}
+	if hi > 0 || lo > math.MaxInt64 {
 		return 0, errTooLarge
 	}
-	n, rest := bits.Div64(hi, lo, divisor)
-	if rest > 0 {
-		n++
-	}
-	if n > math.MaxInt64 {
-		return 0, errTooLarge
-	}
-	return n, nil
+	return lo, nil
 }
 
 // numeric quotes a text that begins as a number does, and is as short as one; see shown.
