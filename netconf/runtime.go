@@ -1,6 +1,7 @@
 package netconf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +39,7 @@ type PortMapping struct {
 	HostPort      int    `json:"hostPort"`      // 1 to 65535: 0, which some runtimes send for "no port", is an error as in the reference portmap
 	ContainerPort int    `json:"containerPort"` // 1 to 65535
 	Protocol      string `json:"protocol"`      // "tcp" (also if absent), "udp" or "sctp"; written in any case, here in lower
-	HostIP        Addr   `json:"hostIP"`        // the address on the host; not valid, or unspecified: all, of its family
+	HostIP        Addr   `json:"hostIP"`        // the address on the host; 0.0.0.0 and :: are all of the family, not valid is all of both
 }
 
 // IPRange is a part of a network from which an address may come. Its addresses are of one family.
@@ -139,15 +141,31 @@ func (r *Request) part(path string, value json.RawMessage, into any) (found, ok 
 	return true, len(d.errs) == 0
 }
 
-// checkPorts checks ports and protocols, and that no two mappings want the same port of the host for
-// different ends. Of the same mapping given twice one is kept. With an error it is nil.
-func (r *Request) checkPorts(path string, all []PortMapping) []PortMapping {
-	type host struct {
-		addr     netip.Addr
-		port     int
-		protocol string
+// hostPort is a port of an address of the host, or of all addresses of a family.
+type hostPort struct {
+	addr     netip.Addr
+	port     int
+	protocol string
+}
+
+// on lists where a mapping listens: without an address that is everywhere, in both families.
+func (m PortMapping) on() []hostPort {
+	addrs := []netip.Addr{m.HostIP.Addr}
+	if !m.HostIP.IsValid() {
+		addrs = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	}
-	taken := map[host]int{}
+	var all []hostPort
+	for _, a := range addrs {
+		all = append(all, hostPort{a, m.HostPort, m.Protocol})
+	}
+	return all
+}
+
+// checkPorts checks ports and protocols, and that no two mappings want the same port of the host for
+// different ends. What another mapping does already is left out: all of a mapping that is given twice, one family
+// of one without an address. With an error it is nil.
+func (r *Request) checkPorts(path string, all []PortMapping) []PortMapping {
+	taken := map[hostPort]int{} // the container's port
 	var out []PortMapping
 	errs := &some{r: r}
 	for i, m := range all {
@@ -160,11 +178,19 @@ func (r *Request) checkPorts(path string, all []PortMapping) []PortMapping {
 		if _, err := OneOf([]byte(m.Protocol), "tcp", "udp", "sctp"); err != nil {
 			errs.add(at+".protocol", "%w", err)
 		}
-		on := host{m.HostIP.Addr, m.HostPort, m.Protocol}
-		if j, ok := taken[on]; ok && out[j].ContainerPort != m.ContainerPort {
-			errs.add(at+".hostPort", "%s port %d leads to container port %d already", m.Protocol, m.HostPort, out[j].ContainerPort)
-		} else if !ok {
-			taken[on] = len(out)
+		on := m.on()
+		left := slices.DeleteFunc(slices.Clone(on), func(h hostPort) bool { _, ok := taken[h]; return ok })
+		for _, h := range on {
+			if port, ok := taken[h]; ok && port != m.ContainerPort {
+				errs.add(at+".hostPort", "%s port %d leads to container port %d already", m.Protocol, m.HostPort, port)
+				break
+			}
+			taken[h] = m.ContainerPort
+		}
+		if len(left) > 0 {
+			if len(left) < len(on) {
+				m.HostIP.Addr = left[0].addr
+			}
 			out = append(out, m)
 		}
 	}
@@ -174,7 +200,8 @@ func (r *Request) checkPorts(path string, all []PortMapping) []PortMapping {
 	return out
 }
 
-// checkRanges checks what an allocator needs to be true of each range.
+// checkRanges checks what an allocator needs to be true of each range, and that no address is in two of them, as
+// the reference host-local does: whether in one set or in two.
 func (r *Request) checkRanges(path string, sets [][]IPRange) bool {
 	errs := &some{r: r}
 	for i, set := range sets {
@@ -202,7 +229,56 @@ func (r *Request) checkRanges(path string, sets [][]IPRange) bool {
 			}
 		}
 	}
+	if errs.n == 0 {
+		errs.overlaps(path, sets)
+	}
 	return errs.n == 0
+}
+
+// overlaps finds ranges, each of which is right, that have an address in common with one before them.
+func (s *some) overlaps(path string, sets [][]IPRange) {
+	type span struct {
+		first, last netip.Addr
+		set, index  int
+	}
+	var all []span
+	for i, set := range sets {
+		for j, x := range set {
+			first, last := x.bounds()
+			all = append(all, span{first, last, i, j})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { // IPv4 comes before IPv6
+		return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.set, b.set), cmp.Compare(a.index, b.index))
+	})
+	for i, far := 1, 0; i < len(all); i++ { // far is the one before i that ends last
+		a, b := all[far], all[i]
+		if b.first.Compare(a.last) <= 0 {
+			if cmp.Or(cmp.Compare(a.set, b.set), cmp.Compare(a.index, b.index)) > 0 {
+				a, b = b, a
+			}
+			s.add(fmt.Sprintf("%s[%d][%d]", path, b.set, b.index), "%s to %s overlaps with %s[%d][%d], %s to %s", b.first, b.last, path, a.set, a.index, a.first, a.last)
+		}
+		if all[far].last.Compare(all[i].last) < 0 {
+			far = i
+		}
+	}
+}
+
+// bounds are the first and the last address of a range.
+func (x IPRange) bounds() (first, last netip.Addr) {
+	if first = x.Subnet.Addr(); x.RangeStart.IsValid() {
+		first = x.RangeStart.Addr
+	}
+	if x.RangeEnd.IsValid() {
+		return first, x.RangeEnd.Addr
+	}
+	end := x.Subnet.Addr().AsSlice()
+	for bit := x.Subnet.Bits(); bit < 8*len(end); bit++ {
+		end[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ = netip.AddrFromSlice(end) // of the length of an address
+	return first, last
 }
 
 func (r *Request) checkBandwidth(path string, b *Bandwidth) bool {

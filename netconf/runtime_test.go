@@ -2,7 +2,9 @@ package netconf_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +130,69 @@ func TestRuntimeErrors(t *testing.T) {
 				t.Errorf("what is wrong is not left out: %+v", *got)
 			}
 		})
+	}
+}
+
+// A mapping without an address of the host is one of all its addresses, whichever way the other says the same.
+func TestAPortOfAllAddressesIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	mapping := func(port int, ip string) string {
+		return fmt.Sprintf(`{"hostPort":80,"containerPort":%d,"hostIP":%q}`, port, ip)
+	}
+	for _, c := range []struct {
+		first, second string
+		clash         bool
+		same          []string // the addresses that are left if both lead to one end
+	}{
+		{"", "0.0.0.0", true, []string{""}}, {"", "::", true, []string{""}}, {"", "", true, []string{""}},
+		{"0.0.0.0", "", true, []string{"0.0.0.0", "::"}}, {"::", "", true, []string{"::", "0.0.0.0"}},
+		{"0.0.0.0", "0.0.0.0", true, []string{"0.0.0.0"}}, {"0.0.0.0", "::", false, []string{"0.0.0.0", "::"}},
+		{"", "10.0.0.1", false, []string{"", "10.0.0.1"}}, {"10.0.0.1", "10.0.0.2", false, []string{"10.0.0.1", "10.0.0.2"}},
+	} {
+		req := ask(t, `,"runtimeConfig":{"portMappings":[`+mapping(1, c.first)+","+mapping(2, c.second)+`]}`, "")
+		got := req.Runtime().PortMappings
+		if err := req.Rejected(); c.clash != (err != nil) || c.clash && (netconf.Code(err) != 7 || !strings.Contains(err.Error(), "portMappings[1].hostPort")) || !c.clash && len(got) != 2 {
+			t.Errorf("%q and %q: %v, %v", c.first, c.second, got, err)
+		}
+		req = ask(t, `,"runtimeConfig":{"portMappings":[`+mapping(1, c.first)+","+mapping(1, c.second)+`]}`, "")
+		var left []string
+		for _, m := range req.Runtime().PortMappings {
+			ip := ""
+			if m.HostIP.IsValid() {
+				ip = m.HostIP.String()
+			}
+			left = append(left, ip)
+		}
+		if !slices.Equal(left, c.same) || req.Rejected() != nil {
+			t.Errorf("%q and %q, to one end: %q, expected %q (%v)", c.first, c.second, left, c.same, req.Rejected())
+		}
+	}
+}
+
+// An address in two ranges could be given to two containers.
+func TestOverlappingRangesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sets, words string }{ // no words: nothing is wrong
+		{`[[{"subnet":"10.0.0.0/24"},{"subnet":"10.0.1.0/24"}],[{"subnet":"fd00::/64"},{"subnet":"10.0.2.0/24"}]]`, "family"},
+		{`[[{"subnet":"10.0.0.0/24"},{"subnet":"10.0.1.0/24"}],[{"subnet":"fd00::/64"}],[{"subnet":"::/96"}]]`, ""},
+		{`[[{"subnet":"10.0.0.0/24","rangeEnd":"10.0.0.9"},{"subnet":"10.0.0.0/24","rangeStart":"10.0.0.10","rangeEnd":"10.0.0.10"}],[{"subnet":"10.0.0.0/24","rangeStart":"10.0.0.11"}]]`, ""},
+		{`[[{"subnet":"10.0.0.0/24"},{"subnet":"10.0.0.0/24"}]]`, "ipRanges[0][1] (line 2, column 56): 10.0.0.0 to 10.0.0.255 overlaps with runtimeConfig.ipRanges[0][0], 10.0.0.0 to 10.0.0.255"},
+		{`[[{"subnet":"10.0.0.128/25"},{"subnet":"10.0.0.0/24"}]]`, "ipRanges[0][1]"},
+		{`[[{"subnet":"10.0.0.0/24"}],[{"subnet":"10.0.0.0/24","rangeStart":"10.0.0.255"}]]`, "ipRanges[1][0]"},
+		{`[[{"subnet":"10.0.0.0/24","rangeEnd":"10.0.0.9"}],[{"subnet":"10.0.0.0/25","rangeStart":"10.0.0.9"}]]`, "ipRanges[1][0] "},
+		{`[[{"subnet":"10.0.0.0/8"},{"subnet":"10.0.0.0/24"},{"subnet":"10.0.5.0/24"}],[{"subnet":"fd00::/8"}],[{"subnet":"fd01::/16"}]]`, "[0][1]|[0][2]|[2][0] (line 2, column 131): fd01:: to fd01:ffff:ffff:ffff:ffff:ffff:ffff:ffff overlaps with runtimeConfig.ipRanges[1][0], fd00::"},
+	} {
+		req := ask(t, ",\n"+`"runtimeConfig":{"ipRanges":`+c.sets+"}", "")
+		got := req.Runtime().IPRanges
+		switch {
+		case c.words != "":
+			rejected(t, req, 7, c.words)
+			if got != nil {
+				t.Errorf("%s: %v", c.sets, got)
+			}
+		case req.Rejected() != nil || got == nil:
+			t.Errorf("%s: %v", c.sets, req.Rejected())
+		}
 	}
 }
 
