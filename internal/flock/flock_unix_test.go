@@ -3,8 +3,11 @@
 package flock_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/cnikit/cnikit/internal/flock"
@@ -69,4 +72,64 @@ func TestStillAt(t *testing.T) {
 	if flock.StillAt(f, path) {
 		t.Error("a link to it counts")
 	}
+}
+
+// Who waits gets the lock when its holder ends, unless the file is another one by then, or the context has ended.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile func(path string, holder *os.File, end func()) error
+		want      error
+	}{
+		"the holder ends":    {func(_ string, holder *os.File, _ func()) error { return holder.Close() }, nil},
+		"the holder removes": {func(path string, holder *os.File, _ func()) error { return errors.Join(os.Remove(path), holder.Close()) }, flock.ErrReplaced},
+		"the time is over":   {func(_ string, _ *os.File, end func()) error { end(); return nil }, errOver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "lock")
+			holder, waiter := open(t, path), open(t, path)
+			if err := flock.Wait(t.Context(), holder, path); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			waits := &watched{Context: ctx, waits: make(chan struct{})}
+			done := make(chan error, 1)
+			go func() { done <- flock.Wait(waits, waiter, path) }()
+			select {
+			case err := <-done:
+				t.Fatalf("%v: it did not wait", err)
+			case <-waits.waits:
+			}
+			if err := c.meanwhile(path, holder, func() { cancel(errOver) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, c.want) {
+				t.Errorf("%v: expected %v", err, c.want)
+			}
+		})
+	}
+	path := filepath.Join(t.TempDir(), "lock")
+	closed := open(t, path)
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := flock.Wait(t.Context(), closed, path); err == nil || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v: a file that cannot be locked is not one of a system without locks", err)
+	}
+}
+
+var errOver = errors.New("the time is over")
+
+// watched is a context that tells when somebody begins to wait for its end.
+type watched struct {
+	context.Context
+	once  sync.Once
+	waits chan struct{}
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waits) })
+	return w.Context.Done()
 }
