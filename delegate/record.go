@@ -2,7 +2,6 @@ package delegate
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,17 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
 )
 
 // The file of a record. Its first line says what is attached; it is written, and synced to the disk with its
-// folder, before any plugin runs. Each further line is what became of one attachment, in one write that is
+// folder, before any plugin runs. Until then the file has another name (draftEnding): under its own it is whole. Each further line is what became of one attachment, in one write that is
 // not synced: what a crash of the machine takes of them costs a prevResult, or a DEL that runs twice. A line that
 // was cut off is no JSON and counts as not written; the first line is the file's own proof that it is whole.
 //
@@ -33,6 +30,7 @@ const (
 	recordVersion = 1                 // of the layout
 	maxRecord     = netconf.MaxConfig // bytes; what is larger is no record
 	recordEnding  = ".record"
+	draftEnding   = recordEnding + ".new" // is being written; what a killed ADD has left
 	badEnding     = recordEnding + ".bad" // could not be read
 	maxBad        = 16                    // of those in a folder; the oldest go
 	maxRecordKey  = 200                   // bytes of a file's name, which may have 255, with what stands behind it
@@ -131,67 +129,18 @@ type journal struct {
 	size int
 }
 
-func (j *journal) close() {
+func (r Records) journal(o owner) *journal {
+	return &journal{owner: o, path: filepath.Join(r.Dir, o.key()+recordEnding)}
+}
+
+// draft is the path of the file until its first line is written.
+func (j *journal) draft() string { return strings.TrimSuffix(j.path, recordEnding) + draftEnding }
+
+func (j *journal) release() {
 	if j.f != nil {
 		_ = j.f.Close() // what was written counts or does not when it was written
+		j.f = nil
 	}
-}
-
-// create makes the record of an ADD, on the disk when it returns. The error says by netconf.Unchanged that there is
-// nothing of this call.
-func (r Records) create(ctx context.Context, o owner, head header) (*journal, error) {
-	j := &journal{owner: o, path: filepath.Join(r.Dir, o.key()+recordEnding)}
-	fail := func(err error) (*journal, error) {
-		code := netconf.CodeBadStore
-		if ctx.Err() != nil {
-			code = netconf.CodeTryAgainLater
-		}
-		return nil, netconf.Unchanged(netconf.Errorf(code, "record %q: %w", j.path, err))
-	}
-	data, err := line(head)
-	if err != nil {
-		return fail(err)
-	}
-	if len(data) > maxRecord {
-		return fail(fmt.Errorf("%d bytes: a record has at most %d", len(data), maxRecord))
-	}
-	if err := netconf.Before(ctx, "record write "+o.key()); err != nil {
-		return fail(err)
-	}
-	if err := makeFolder(r.Dir); err != nil {
-		return fail(err)
-	}
-	j.f, err = os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("record %q: %w: container %q is attached, a DEL is due first", j.path, netconf.ErrExists, o.ContainerID)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	// A GC may look at the file at this moment; a DEL may find it empty and move it away.
-	if err := lockOpen(ctx, j.f, j.path); err != nil {
-		j.close()
-		return nil, netconf.Unchanged(netconf.Errorf(netconf.CodeTryAgainLater, "record %q: another call of this attachment is running: %w", j.path, err))
-	}
-	if err := j.first(data, r.Dir); err != nil {
-		if removed := os.Remove(j.path); removed != nil {
-			err = fmt.Errorf("%w; it could not be removed: %w", err, removed)
-		}
-		j.close()
-		return fail(err)
-	}
-	return j, nil
-}
-
-// first writes the first line.
-func (j *journal) first(data []byte, dir string) error {
-	if err := j.append(data); err != nil {
-		return err
-	}
-	if err := j.f.Sync(); err != nil {
-		return err
-	}
-	return syncFolder(dir)
 }
 
 func (j *journal) append(data []byte) error {
@@ -204,17 +153,6 @@ func (j *journal) append(data []byte) error {
 		err = io.ErrShortWrite
 	}
 	return err
-}
-
-// makeFolder makes the folder of the records, which only root may read: configurations may hold secrets.
-func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(dir))
 }
 
 // note writes a further line. The context's end does not matter: what it tells has happened.
@@ -231,13 +169,26 @@ func (j *journal) note(ctx context.Context, e event) error {
 	return j.failed(err)
 }
 
-// remove takes the file away.
+// remove takes the file away, under both of its names where a killed ADD has left it two.
 func (j *journal) remove(ctx context.Context) error {
-	err := netconf.Before(context.WithoutCancel(ctx), "record remove "+j.key())
-	if err == nil {
-		err = os.Remove(j.path)
+	ctx = context.WithoutCancel(ctx)
+	if draft := j.draft(); j.f != nil && flock.StillAt(j.f, draft) {
+		if err := remove(ctx, j.key()+draftEnding, draft); err != nil {
+			return j.failed(err)
+		}
 	}
-	return j.failed(err)
+	return j.failed(remove(ctx, j.key(), j.path))
+}
+
+// remove takes a file away, which somebody else may have done.
+func remove(ctx context.Context, name, path string) error {
+	if err := netconf.Before(ctx, "record remove "+name); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (j *journal) failed(err error) error {
@@ -245,97 +196,4 @@ func (j *journal) failed(err error) error {
 		return nil
 	}
 	return netconf.Errorf(netconf.CodeBadStore, "record %q: %w", j.path, err)
-}
-
-// hold opens the record of an owner when nobody else has it, and waits for that until ctx ends (code 11). A holder that
-// was killed holds nothing. The error Is fs.ErrNotExist where there is no record.
-func (r Records) hold(ctx context.Context, o owner) (*journal, error) {
-	j := &journal{owner: o, path: filepath.Join(r.Dir, o.key()+recordEnding)}
-	for {
-		info, err := os.Lstat(j.path) // a FIFO would be waited for
-		if err != nil {
-			return nil, j.failed(err)
-		}
-		if !info.Mode().IsRegular() {
-			return j, damage{errors.New("not a regular file")}
-		}
-		j.f, err = os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			j.f, err = os.Open(j.path) // on a disk that cannot be written to; the lock is the same
-		}
-		if err != nil {
-			return nil, j.failed(err)
-		}
-		switch err = lockOpen(ctx, j.f, j.path); {
-		case err == nil:
-			return j, nil
-		case !errors.Is(err, errReplaced):
-			j.close()
-			return nil, netconf.Errorf(netconf.CodeTryAgainLater, "record %q: another call of this attachment is running: %w", j.path, err)
-		}
-		j.close() // its holder has just removed it
-	}
-}
-
-// errReplaced is a file that is no longer the one of its name.
-var errReplaced = errors.New("the file was replaced")
-
-// lockOpen locks a file that was just opened. It polls, as a blocking lock cannot be called off: at first every
-// millisecond, then ever less often up to 25 ms. Where there are no locks the file is taken as it is.
-func lockOpen(ctx context.Context, f *os.File, path string) error {
-	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
-		taken, err := flock.Try(f)
-		switch {
-		case err != nil: // this file system has none
-			return nil
-		case !taken:
-		case !flock.StillAt(f, path):
-			return errReplaced
-		default:
-			return nil
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ended(ctx)
-		}
-	}
-}
-
-// setAside moves a file that is no record out of the way, for a person to look at.
-func (r Records) setAside(ctx context.Context, j *journal) error {
-	err := netconf.Before(context.WithoutCancel(ctx), "record rename "+j.key())
-	if err == nil {
-		err = os.Rename(j.path, filepath.Join(r.Dir, j.key()+badEnding))
-	}
-	if err != nil {
-		return j.failed(err)
-	}
-	return r.prune()
-}
-
-// prune removes the oldest of what was set aside.
-func (r Records) prune() error {
-	files, err := os.ReadDir(r.Dir)
-	if err != nil {
-		return err
-	}
-	type old struct {
-		path string
-		at   time.Time
-	}
-	var all []old
-	for _, file := range files {
-		if info, err := file.Info(); err == nil && strings.HasSuffix(file.Name(), badEnding) { // what is gone is gone
-			all = append(all, old{filepath.Join(r.Dir, file.Name()), info.ModTime()})
-		}
-	}
-	slices.SortFunc(all, func(a, b old) int { return cmp.Or(a.at.Compare(b.at), strings.Compare(a.path, b.path)) })
-	var errs []error
-	for _, o := range all[:max(0, len(all)-maxBad)] {
-		errs = append(errs, os.RemoveAll(o.path)) // somebody may have made a folder of the name
-	}
-	return netconf.Join(errs...)
 }

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
 )
 
-const bad = file + ".bad"
+const bad, draft = file + ".bad", file + ".new"
 
 // damages are what may stand where a record should, and a word of what is said of it.
 var damages = map[string][2]string{
@@ -97,6 +101,88 @@ func TestRecordThatIsNoFile(t *testing.T) {
 			}
 			wantNames(t, r, bad)
 		})
+	}
+}
+
+// Whatever stands where a draft should, an ADD makes its own, and nobody reads it.
+func TestDraftThatIsGarbage(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(path string) error{
+		"empty":    func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"half":     func(path string) error { return os.WriteFile(path, []byte(`{"version":1,"net`), 0o600) },
+		"a folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) },
+		"a link":   func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			set := four(t, s)
+			for _, sweep := range []func() error{nil,
+				func() error { return r.Del(t.Context(), set.Plugins, bare(t)) },
+				func() error {
+					req := bare(t)
+					req.Network.ValidAttachments = []types.GCAttachment{}
+					return r.GC(t.Context(), set.Plugins, req)
+				}} {
+				if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := make(filepath.Join(r.Dir, draft)); err != nil {
+					t.Fatal(err)
+				}
+				if all, err := r.List(""); err != nil || len(all) != 0 {
+					t.Errorf("%v, %v: a draft is no record", all, err)
+				}
+				if sweep != nil {
+					if err := sweep(); err != nil {
+						t.Error(err)
+					}
+					wantNames(t, r)
+					continue
+				}
+				add(t, r, set, attach(t))
+				wantNames(t, r, file)
+				if err := r.Del(t.Context(), set.Plugins, bare(t)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// Where there are no locks calls go on, and say so; two ADDs do not write into one file.
+func TestRecordsWithoutLocks(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set, req := four(t, s), attach(t)
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.Dir, draft), "another's", 0o600)
+	other, err := os.Open(filepath.Join(r.Dir, draft))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	warnings := heard(req)
+	ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+		if strings.HasPrefix(op, "record lock ") {
+			return fmt.Errorf("lock: %w", syscall.ENOTSUP)
+		}
+		return nil
+	})
+	if _, err := r.Add(ctx, set, req); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(other); err != nil || string(text) != "another's" {
+		t.Errorf("%q, %v: it wrote into a file that another had", text, err)
+	}
+	if err := r.Del(ctx, set.Plugins, req); err != nil {
+		t.Error(err)
+	}
+	wantNames(t, r)
+	if len(*warnings) == 0 || !strings.Contains(strings.Join(*warnings, "; "), "no locks") {
+		t.Errorf("%q", *warnings)
 	}
 }
 
@@ -240,10 +326,14 @@ func TestRecordFaults(t *testing.T) {
 		files     []string
 		warnings  int
 	}{
+		{"the draft", "record create outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
 		{"the record", "record write outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"its name", "record link outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"a lock that is refused", "record lock outer:c1:eth0", netconf.Add, "", true, []string{draft}, 0},
 		{"a result", "record note outer:c1:eth0 if-b", netconf.Add, "a ADD, b ADD, b DEL, a DEL", false, []string{}, 1},
 		{"what was detached", "record note outer:c1:eth0 if-b", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{}, 1},
 		{"the end", "record remove outer:c1:eth0", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{file}, 1},
+		{"a lock that is refused, at DEL", "record lock outer:c1:eth0", netconf.Del, "", false, []string{file}, 0},
 		{"moving it aside", "record rename outer:c1:eth0", netconf.GC, "", false, []string{file}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -271,7 +361,10 @@ func TestRecordFaults(t *testing.T) {
 				write(t, filepath.Join(r.Dir, file), "damage", 0o600)
 				fallthrough
 			case netconf.Del:
-				if err := r.Del(ctx, set.Plugins, req); err != nil {
+				err := r.Del(ctx, set.Plugins, req)
+				if strings.Contains(c.op, " lock ") {
+					wants(t, err, 105, "broken", file) // else two calls could be at work on it
+				} else if err != nil {
 					t.Error(err)
 				}
 			}

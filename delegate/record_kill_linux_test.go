@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/containernetworking/cni/pkg/types"
 	"golang.org/x/sys/unix"
 
 	"github.com/cnikit/cnikit/delegate"
@@ -139,18 +140,63 @@ func TestKilledAnywhere(t *testing.T) {
 					t.Fatal("killed too early")
 				}
 				killed := keep(t, dir, keeperVerb+"="+verb, fmt.Sprintf("%s=%d", keeperAt, at))
-				if verb == "ADD" && killed && at > 1 {
+				if verb == "ADD" && killed && at > recordMade {
 					wantNames(t, delegate.Records{Dir: filepath.Join(dir, "records")}, "outer:c1:eth0.record")
 				}
 				wantCleared(t, dir, fmt.Sprintf("%s killed before change %d", verb, at))
 				if !killed {
-					if at != 9 { // ADD: the record, four programs, three results; DEL: four programs, three strikes, the end
-						t.Errorf("%s makes %d changes: expected 8", verb, at-1)
+					// ADD: four programs, three results; DEL: the lock, four programs, three strikes, the end
+					if want := map[string]int{"ADD": recordMade + 7, "DEL": 9}[verb]; at-1 != want {
+						t.Errorf("%s makes %d changes: expected %d", verb, at-1, want)
 					}
 					return
 				}
 			}
 		})
+	}
+}
+
+// recordMade is how many changes make a record: the folder, the draft, its lock, the line, the link; the draft's name goes.
+const recordMade = 6
+
+// An ADD that was killed while its record was made has run nothing, and the next ADD works without a DEL between them.
+// What it left goes also with a DEL, and with a GC that has the container among the living.
+func TestAddKilledWhileItsRecordIsMade(t *testing.T) {
+	t.Parallel()
+	for at := 1; at <= recordMade; at++ {
+		for _, next := range []string{"ADD", "DEL", "GC"} {
+			t.Run(fmt.Sprint(at, next), func(t *testing.T) {
+				t.Parallel()
+				dir := program(t, store)
+				r := delegate.Records{Dir: filepath.Join(dir, "records")}
+				if !keep(t, dir, fmt.Sprintf("%s=%d", keeperAt, at)) {
+					t.Fatal("it was not killed")
+				}
+				linked := at == recordMade
+				switch next {
+				case "ADD":
+					if linked { // it is a record: a DEL is due
+						wantCleared(t, dir, "linked")
+					}
+					if keep(t, dir) {
+						t.Error("killed")
+					}
+					wantNames(t, r, "outer:c1:eth0.record")
+				case "GC":
+					req := keptRequest(dir)
+					req.Network.ValidAttachments = []types.GCAttachment{{ContainerID: "c1", IfName: "eth0"}}
+					if err := r.GC(t.Context(), nil, req); err != nil {
+						t.Error(err)
+					}
+					if linked {
+						wantNames(t, r, "outer:c1:eth0.record")
+					} else {
+						wantNames(t, r)
+					}
+				}
+				wantCleared(t, dir, next)
+			})
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 //
 // There is one file for each call's own network, container and interface (Network.Name, ContainerID and IfName of the
 // request), named by them, readable for its owner alone. It is there, on the disk, before the first plugin runs, and
-// is gone when all is detached. It should be in a folder that outlives a reboot, as the leases do that IPAM
+// is gone when all is detached; an ADD that was killed on the way to it has done nothing, and the next one works. It should be in a folder that outlives a reboot, as the leases do that IPAM
 // plugins keep in /var/lib/cni.
 //
 // While an ADD or a DEL is at work no other call gets at the record, in this process or another: a second DEL
@@ -68,11 +68,11 @@ func (r Records) Add(ctx context.Context, set Set, req *netconf.Request) ([]Resu
 	if err != nil {
 		return nil, netconf.Unchanged(err)
 	}
-	j, err := r.create(ctx, ownerOf(req), head)
+	j, err := r.create(ctx, req, head)
 	if err != nil {
 		return nil, err
 	}
-	defer j.close()
+	defer j.release()
 	left := len(set.Attachments)
 	results, err := set.add(ctx, req, notes{
 		added: func(place int, result Result) error {
@@ -108,7 +108,7 @@ func (j *journal) drop(ctx context.Context, req *netconf.Request) {
 func (r Records) Load(ctx context.Context, req *netconf.Request) (*Record, error) {
 	j, rec, err := r.open(ctx, req)
 	if j != nil {
-		j.close()
+		j.release()
 	}
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (r Records) open(ctx context.Context, req *netconf.Request) (*journal, Reco
 	if o.check() != nil {
 		return nil, Record{}, none
 	}
-	j, err := r.hold(ctx, o)
+	j, err := r.hold(ctx, req)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Record{}, none
 	}
@@ -139,7 +139,7 @@ func (r Records) open(ctx context.Context, req *netconf.Request) (*journal, Reco
 	case errors.As(err, &bad), errors.Is(err, errForeign):
 		return j, Record{}, netconf.Errorf(netconf.CodeBadStore, "%w", &unusable{j.path, err})
 	case j != nil:
-		j.close()
+		j.release()
 		err = j.failed(err)
 	}
 	return nil, Record{}, err
@@ -160,7 +160,7 @@ func (e *unusable) Is(target error) bool { return target == ErrBadRecord }
 func (r Records) SetResult(ctx context.Context, req *netconf.Request, ifname string, result json.RawMessage) error {
 	j, rec, err := r.open(ctx, req)
 	if j != nil {
-		defer j.close()
+		defer j.release()
 	}
 	if err != nil {
 		return err
@@ -197,10 +197,15 @@ func (r Records) Del(ctx context.Context, plugins Registry, req *netconf.Request
 	req = req.As(netconf.Del)
 	j, rec, err := r.open(ctx, req)
 	if j != nil {
-		defer j.close()
+		defer j.release()
 	}
 	switch {
 	case errors.Is(err, ErrNoRecord):
+		if o := ownerOf(req); o.check() == nil {
+			if err := r.sweep(context.WithoutCancel(ctx), o.key()); err != nil {
+				warn(req, "what a killed ADD has left of a record stays", "error", err.Error())
+			}
+		}
 		return nil
 	case errors.Is(err, ErrBadRecord):
 		r.dispose(ctx, req, j, err)
@@ -292,9 +297,12 @@ func (r Records) look(key, name string) Record {
 		return failed(err)
 	}
 	defer f.Close() // it was only read
-	taken, err := flock.Try(f)
-	busy := err == nil && !taken
+	taken, lockErr := flock.Try(f)
+	busy := !taken && !errors.Is(lockErr, errors.ErrUnsupported) // what nobody knows counts as living
 	rec, err := readRecord(f, path)
+	if err == nil && busy && lockErr != nil {
+		err = fmt.Errorf("lock: %w", lockErr)
+	}
 	if is := (owner{rec.Network, rec.ContainerID, rec.IfName}); err == nil && is.key() != key {
 		err = fmt.Errorf("%w: it is of network %q, container %q, interface %q", ErrBadRecord, is.Network, is.ContainerID, is.IfName)
 	}

@@ -27,8 +27,8 @@ func (r Records) GC(ctx context.Context, plugins Registry, req *netconf.Request,
 	if err != nil {
 		return err
 	}
+	errs := []error{r.sweepAll(ctx, req.Network.Name)}
 	c := collection{networks: also, lives: map[string][]types.GCAttachment{}, readable: map[types.GCAttachment]bool{}}
-	var errs []error
 	for i, rec := range all {
 		if !rec.Busy && !rec.lives(living) && !strings.HasSuffix(rec.Path, badEnding) {
 			part, cancel := share(ctx, len(all)-i+1) // the networks' is the last part
