@@ -267,3 +267,16 @@ func BenchmarkHungry(b *testing.B) {
 		})
 	}
 }
+
+// "STATUS does not exist in version garbage" says of a version that nobody knows what it does not have.
+func TestAnUnknownVersionIsSaidToBeUnknown(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"CHECK", "GC", "STATUS"} {
+		for _, v := range []string{"garbage", "v1.1.0", "0.3.5", "0.0.0", "x y"} {
+			_, err := netconf.Parse(with(verb).get, strings.NewReader(fmt.Sprintf(`{"name":"n","type":"t","cniVersion":%q,"cni.dev/valid-attachments":[]}`, v)))
+			check(t, err, 1, fmt.Sprintf("cniVersion (line 1, column 37): version %q is unknown: expected one of [0.1.0", v))
+		}
+	}
+	_, err := netconf.Parse(with("STATUS").get, strings.NewReader(`{"name":"n","type":"t","cniVersion":"1.0.0"}`))
+	check(t, err, 1, `STATUS does not exist in version "1.0.0": it came with 1.1.0`)
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
 )
 
 // MaxConfig is the size, in bytes, above which a configuration is refused (code 6) instead of read:
@@ -139,13 +140,17 @@ func (r *Request) readPrev() error {
 	return nil
 }
 
-// CheckVerb says, with code 1, that the configuration's version does not have the verb. Parse calls it.
+// CheckVerb says, with code 1, that the configuration's version does not have the verb, or is none that is known to
+// have it. Parse calls it.
 func (r *Request) CheckVerb() error {
 	since := r.Command.Since()
 	if since == oldest || r.Network.Is(since) {
 		return nil
 	}
-	return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("%s does not exist in version %.64s: it came with %s", r.Command, r.Network.CNIVersion, since))
+	if known := version.All.SupportedVersions(); !slices.Contains(known, r.Network.CNIVersion) { // no number, perhaps
+		return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("version %.64q is unknown: expected one of %v", r.Network.CNIVersion, known))
+	}
+	return r.at(CodeIncompatibleVersion, "cniVersion", fmt.Errorf("%s does not exist in version %q: it came with %s", r.Command, r.Network.CNIVersion, since))
 }
 
 // checkList refuses a list of plugins, which a person who runs a plugin by hand may give it.
