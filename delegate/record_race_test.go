@@ -73,6 +73,31 @@ func TestAddsOfOneContainerAtOnce(t *testing.T) {
 	}
 }
 
+// watched is a context that tells when somebody begins to wait for its end.
+type watched struct {
+	context.Context
+	once    sync.Once
+	waiting chan struct{}
+}
+
+func (w *watched) Done() <-chan struct{} {
+	w.once.Do(func() { close(w.waiting) })
+	return w.Context.Done()
+}
+
+// waits begins a call and returns when that waits for a lock: the first thing that asks for the end of its context.
+func waits(t *testing.T, run func(ctx context.Context) error) (done <-chan error) {
+	t.Helper()
+	ctx, end := &watched{Context: t.Context(), waiting: make(chan struct{})}, make(chan error, 1)
+	go func() { end <- run(ctx) }()
+	select {
+	case err := <-end:
+		t.Fatalf("%v: it did not wait", err)
+	case <-ctx.waiting:
+	}
+	return end
+}
+
 // A DEL that comes while the ADD is at work waits for it and then takes all away; one that cannot wait so long
 // changes nothing, and says that it may be tried again.
 func TestDelDuringAnAdd(t *testing.T) {
@@ -99,13 +124,7 @@ func TestDelDuringAnAdd(t *testing.T) {
 	wants(t, r.Check(short, set.Plugins, bare(t)), 11, "another call")
 	_, err := r.Add(t.Context(), set, attach(t))
 	wants(t, err, 100)
-	deleted := make(chan error, 1)
-	go func() { deleted <- r.Del(t.Context(), set.Plugins, bare(t)) }()
-	select {
-	case err := <-deleted:
-		t.Errorf("%v: the DEL did not wait", err)
-	case <-time.After(50 * time.Millisecond): // long enough for one that does not
-	}
+	deleted := waits(t, func(ctx context.Context) error { return r.Del(ctx, set.Plugins, bare(t)) })
 	close(goOn)
 	if err := <-added; err != nil {
 		t.Error(err)
@@ -224,16 +243,10 @@ func TestRecordThatIsReplacedMeanwhile(t *testing.T) {
 	}
 	defer f.Close()
 	if taken, err := flock.Try(f); !taken || err != nil {
-		t.Skipf("this system has no file locks: %v", err)
+		t.Fatalf("taken %v, %v", taken, err)
 	}
 	s.said()
-	done := make(chan error, 1)
-	go func() { done <- r.Del(t.Context(), set.Plugins, bare(t)) }()
-	select {
-	case err := <-done:
-		t.Fatalf("%v: it did not wait", err)
-	case <-time.After(20 * time.Millisecond): // long enough to be waiting, most often
-	}
+	done := waits(t, func(ctx context.Context) error { return r.Del(ctx, set.Plugins, bare(t)) })
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

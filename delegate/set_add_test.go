@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cnikit/cnikit/delegate"
@@ -105,51 +107,49 @@ func TestMissingProgramOfASet(t *testing.T) {
 // are in order all the same.
 func TestSetInParallel(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ parallel, ahead, most int }{{2, 0, 2}, {4, 0, 4}, {9, 1, 3}, {4, 9, 1}, {4, -1, 4}, {1, 0, 1}, {0, 2, 1}} {
+	for _, c := range []struct {
+		parallel, ahead int
+		most            int32
+	}{{2, 0, 2}, {4, 0, 4}, {9, 1, 3}, {4, 9, 1}, {4, -1, 4}, {1, 0, 1}, {0, 2, 1}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
-			var mu sync.Mutex
-			running, most := 0, 0
-			meet := make(chan struct{}) // closed when as many run as may
-			s := &spy{answer: func(ctx context.Context, name string, req *netconf.Request) error {
-				mu.Lock()
-				running++
-				if most = max(most, running); running == c.most && most == c.most {
-					select {
-					case <-meet:
-					default:
-						close(meet)
+			synctest.Test(t, func(t *testing.T) {
+				var running atomic.Int32
+				goOn := make(chan struct{})
+				s := &spy{answer: func(ctx context.Context, name string, req *netconf.Request) error {
+					running.Add(1)
+					<-goOn
+					running.Add(-1)
+					return grow(ctx, name, req)
+				}}
+				set := four(t, s)
+				set.Parallel, set.Ahead = c.parallel, c.ahead
+				var results []delegate.Result
+				var err error
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					results, err = set.Add(t.Context(), attach(t))
+				}()
+				most := int32(0)
+				for left := 5; left > 0; left-- { // plugins that wait, or will
+					synctest.Wait() // until all that may run does
+					n := running.Load()
+					if most = max(most, n); left == 5 && c.ahead > 0 && n != 1 {
+						t.Error("the first does not run alone")
+					}
+					goOn <- struct{}{}
+				}
+				<-done
+				if err != nil || most != c.most {
+					t.Fatalf("%v, %d ran at once: expected %d", err, most, c.most)
+				}
+				for i, r := range results {
+					if r.Interfaces[0].Name != []string{"a", "b", "c", "d"}[i] {
+						t.Errorf("result %d: %v", i, r.Interfaces)
 					}
 				}
-				alone := name == "a" && c.ahead > 0
-				if alone && running != 1 {
-					t.Error("the first does not run alone")
-				}
-				mu.Unlock()
-				if !alone {
-					select {
-					case <-meet:
-					case <-time.After(30 * time.Second):
-						t.Error("not so many run at once")
-					}
-					time.Sleep(5 * time.Millisecond) // one too many would begin meanwhile, and be seen
-				}
-				mu.Lock()
-				running--
-				mu.Unlock()
-				return grow(ctx, name, req)
-			}}
-			set := four(t, s)
-			set.Parallel, set.Ahead = c.parallel, c.ahead
-			results, err := set.Add(t.Context(), attach(t))
-			if err != nil || most > c.most {
-				t.Fatalf("%v, %d ran at once: expected at most %d", err, most, c.most)
-			}
-			for i, r := range results {
-				if r.Interfaces[0].Name != []string{"a", "b", "c", "d"}[i] {
-					t.Errorf("result %d: %v", i, r.Interfaces)
-				}
-			}
+			})
 		})
 	}
 }

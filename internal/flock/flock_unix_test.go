@@ -81,9 +81,11 @@ func TestWait(t *testing.T) {
 		meanwhile func(path string, holder *os.File, end func()) error
 		want      error
 	}{
-		"the holder ends":    {func(_ string, holder *os.File, _ func()) error { return holder.Close() }, nil},
-		"the holder removes": {func(path string, holder *os.File, _ func()) error { return errors.Join(os.Remove(path), holder.Close()) }, flock.ErrReplaced},
-		"the time is over":   {func(_ string, _ *os.File, end func()) error { end(); return nil }, errOver},
+		"the holder ends": {func(_ string, holder *os.File, _ func()) error { return holder.Close() }, nil},
+		"the holder removes": {func(path string, holder *os.File, _ func()) error {
+			return errors.Join(os.Remove(path), holder.Close())
+		}, flock.ErrReplaced},
+		"the time is over": {func(_ string, _ *os.File, end func()) error { end(); return nil }, errOver},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
