@@ -3,6 +3,8 @@ package netconf
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,6 +45,38 @@ func ParseArgs(s string) (Args, error) {
 		}
 	}
 	return args, Join(errs...)
+}
+
+// SetArgs makes text the request's CNI_ARGS: Args is what ParseArgs reads of it, and ArgsText keeps its order. The error is
+// that of ParseArgs; what could be read is set all the same.
+func (r *Request) SetArgs(text string) error {
+	args, err := ParseArgs(text)
+	r.Args, r.argsText = args, text
+	return err
+}
+
+// ArgsText is CNI_ARGS as a delegate gets it: the pairs of Args. Those of Parse's, or SetArgs', text are in its order, byte
+// for byte, each key where it stood first with the value that it has now; then come those that were put into Args since,
+// in the order of their keys. A new IgnoreUnknown goes before all, as in [Args.String].
+func (r *Request) ArgsText() string {
+	const ignore = "IgnoreUnknown"
+	rest := maps.Clone(r.Args)
+	var pairs []string
+	for pair := range strings.SplitSeq(r.argsText, ";") {
+		key, _, _ := strings.Cut(pair, "=")
+		if value, there := rest[key]; there {
+			pairs = append(pairs, key+"="+value)
+			delete(rest, key)
+		}
+	}
+	if value, there := rest[ignore]; there {
+		pairs = slices.Insert(pairs, 0, ignore+"="+value)
+		delete(rest, ignore)
+	}
+	if len(rest) > 0 {
+		pairs = append(pairs, rest.String())
+	}
+	return strings.Join(pairs, ";")
 }
 
 // quoteShort quotes a name for an error; of one that is longer than any name it shows the beginning.

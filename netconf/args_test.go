@@ -87,3 +87,45 @@ func TestCheckIfName(t *testing.T) {
 		}
 	}
 }
+
+// A delegate gets the pairs that came, in their order, byte for byte: to sort them was to change what the runtime said.
+func TestArgsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text   string
+		change func(netconf.Args)
+		want   string
+	}{
+		{"Z=1;IgnoreUnknown=1;A= b=c;K8S_POD_UID=", nil, "Z=1;IgnoreUnknown=1;A= b=c;K8S_POD_UID="},
+		{"Z=1;;A=2;", nil, "Z=1;A=2"},   // upstream's library refuses an empty pair
+		{"Z=1;A=2;Z=3", nil, "Z=3;A=2"}, // no duplicates; the last value counts
+		{"Z=1;X;A=2", nil, "Z=1;A=2"},   // a DEL that goes on
+		{"", nil, ""},
+		{"Z=1;A=2", func(a netconf.Args) { a["Z"] = "new" }, "Z=new;A=2"},
+		{"Z=1;A=2", func(a netconf.Args) { delete(a, "Z") }, "A=2"},
+		{"Z=1;A=2", func(a netconf.Args) { clear(a) }, ""},
+		{"Z=1;A=2", func(a netconf.Args) { a["Y"], a["B"] = "3", "4" }, "Z=1;A=2;B=4;Y=3"},
+		{"Z=1;A=2", func(a netconf.Args) { a["IgnoreUnknown"] = "1" }, "IgnoreUnknown=1;Z=1;A=2"},
+		{"", func(a netconf.Args) { a["Y"], a["IgnoreUnknown"] = "3", "1" }, "IgnoreUnknown=1;Y=3"},
+	} {
+		req := &netconf.Request{Command: netconf.Del}
+		_ = req.SetArgs(c.text) // what could be read counts
+		if c.change != nil {
+			c.change(req.Args)
+		}
+		for name, r := range map[string]*netconf.Request{"itself": req, "a delegate's": req.For(req.Network, "net1").As(netconf.Del)} {
+			if got := r.ArgsText(); got != c.want {
+				t.Errorf("%q, %s: %q, expected %q", c.text, name, got, c.want)
+			}
+			if env := strings.Join(r.Env(), " "); c.want != "" && !strings.Contains(env+" ", "CNI_ARGS="+c.want+" ") || c.want == "" && strings.Contains(env, "CNI_ARGS") {
+				t.Errorf("%q, %s: %q", c.text, name, env)
+			}
+		}
+	}
+	req, err := netconf.Parse(func(key string) string {
+		return map[string]string{"CNI_COMMAND": "DEL", "CNI_CONTAINERID": "c", "CNI_IFNAME": "e", "CNI_ARGS": "Z=1;A=2"}[key]
+	}, strings.NewReader(`{"name":"n"}`))
+	if err != nil || req.ArgsText() != "Z=1;A=2" {
+		t.Errorf("%v, %q", err, req.ArgsText())
+	}
+}

@@ -225,17 +225,17 @@ func (d *decoder) unknown(path string, m member, known ...[]field) {
 	for _, f := range slices.Concat(known...) {
 		names = append(names, f.name)
 	}
-	hint := ""
-	if near := nearest(m.key, names); near != "" {
+	hint, near := "", nearest(m.key, names)
+	if near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	if !d.strict {
 		d.warnf(m.at, "unknown key %.256q is ignored%s", key, hint)
 		return
 	}
-	value := string(m.value(d.src)) // SPEC wants it in this error; what may be a token or a whole section is not shown
-	if quoted := value[0] == '"'; quoted && len(value)-2 > maxWord || !quoted && len(value) > 24 || value[0] == '{' || value[0] == '[' || secret(key) {
-		value = kindOf(m.value(d.src))
+	value := kindOf(m.value(d.src))
+	if raw := string(m.value(d.src)); harmless(key, near, raw) { // SPEC wants it in this error
+		value = raw
 	}
 	d.fail(CodeUnsupportedField, key, m.at, fmt.Errorf("unknown key, value %s%s", value, hint))
 }

@@ -67,9 +67,7 @@ func (r *Request) checkEnv(cniArgs string) error {
 		if r.Netns == "" && r.Command != Del {
 			bad(&errs, "CNI_NETNS", errors.New("missing"))
 		}
-		args, err := ParseArgs(cniArgs)
-		r.Args = args
-		later = append(later, err)
+		later = append(later, r.SetArgs(cniArgs))
 	case GC:
 		if len(r.Path) == 0 {
 			bad(&errs, "CNI_PATH", errors.New("missing"))

@@ -165,7 +165,7 @@ func scale(n uint64, binary, exponent int) (uint64, error) {
 
 // numeric quotes a text that begins as a number does, and is as short as one; see shown.
 func numeric(text string) string {
-	if len(text) <= 24 && text[0] <= '9' {
+	if len(text) <= 24 && strings.IndexByte("+-.0123456789", text[0]) >= 0 {
 		return strconv.Quote(text)
 	}
 	return unsaid([]byte(text))

@@ -60,7 +60,7 @@ type Request struct {
 	ContainerID string
 	Netns       string           // path as passed; empty on DEL when there is none (or it is our own)
 	IfName      string           // the name of the interface inside the container
-	Args        Args             // CNI_ARGS
+	Args        Args             // CNI_ARGS; see ArgsText
 	Path        []string         // CNI_PATH, the folders in which delegates are looked up
 	Environ     []string         // the environment, "K=V", that delegates inherit; skel sets it. CNI_* in it is replaced
 	Stderr      io.Writer        // where the stderr of delegates goes, one write at a time; skel sets it. nil: the process's own
@@ -78,6 +78,7 @@ type Request struct {
 	// writes it to the log; rooms below do not log. Parse sets one that drops everything.
 	Warn func(msg string, args ...any)
 
+	argsText string          // what Args was read from; see SetArgs
 	runtime  *RuntimeConfig  // see Runtime; nil until it is asked for
 	prevRaw  json.RawMessage // for the fields of Prev that types100 does not know
 	rejected []error         // see Reject
@@ -143,7 +144,7 @@ func (r *Request) Env() []string {
 	env := slices.Clone(r.Environ)
 	for _, kv := range [][2]string{
 		{"CNI_COMMAND=", string(r.Command)}, {"CNI_CONTAINERID=", r.ContainerID}, {"CNI_NETNS=", r.Netns},
-		{"CNI_IFNAME=", r.IfName}, {"CNI_ARGS=", r.Args.String()}, {"CNI_PATH=", strings.Join(r.Path, pathListSeparator)},
+		{"CNI_IFNAME=", r.IfName}, {"CNI_ARGS=", r.ArgsText()}, {"CNI_PATH=", strings.Join(r.Path, pathListSeparator)},
 	} {
 		env = slices.DeleteFunc(env, func(have string) bool { return strings.HasPrefix(have, kv[0]) })
 		if kv[1] != "" {

@@ -122,3 +122,27 @@ func TestNoLongNameIsPrinted(t *testing.T) {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
 }
+
+// A password can be as short as a word: what stands under a key that nobody knows is not shown, whatever its length.
+func TestAShortPasswordUnderAnUnknownKeyIsNotShown(t *testing.T) {
+	t.Parallel()
+	type conf struct {
+		Master string `json:"master"`
+		APIKey string `json:"apiKey"`
+		Number int    `json:"simPIN"`
+	}
+	for _, c := range []struct{ member, shown, hidden string }{
+		{`"wifi":"hunter2"`, "a string", "hunter2"}, {`"psk":"hunter2"`, "a string", "hunter2"}, {`"pwd":"a"`, "a string", `"a"`}, {`"x":""`, "a string", `""`},
+		{`"apiKye":"hunter2"`, `a string; did you mean "apiKey"?`, "hunter2"}, {`"maste":"hunter2-hunter2"`, "a string", "hunter2"},
+		{`"pin":1234`, "a number", "1234"}, {`"userPin":1234`, "a number", "1234"}, {`"USER_PIN":1234`, "a number", "1234"}, {`"pin":{"x":1234}`, "an object", "1234"}, {`"credit":[1234]`, "an array", "1234"},
+		{`"dbPwd":1234`, "a number", "1234"}, {`"wpaPsk":1234`, "a number", "1234"}, {`"authId":1234`, "a number", "1234"}, {`"otp":123456`, "a number", "123456"}, {`"credNo":1234`, "a number", "1234"},
+		{`"mster":"eth0"`, `value "eth0"; did you mean "master"?`, "?!"}, {`"mapping":5`, "value 5", "?!"}, {`"spinning":true`, "value true", "?!"}, {`"x":null`, "value null", "?!"},
+		{`"simPIN":"x"`, "got a string", `"x"`}, {`"simPIN":1.25`, "got a number", "1.25"},
+	} {
+		req := &netconf.Request{Command: netconf.Add, Strict: true, Config: []byte("{" + c.member + "}")}
+		_, err := netconf.Decode[conf](req, nil)
+		if err == nil || !strings.Contains(err.Error(), c.shown) || strings.Contains(err.Error(), c.hidden) {
+			t.Errorf("%s: %v, expected %q and no %q", c.member, err, c.shown, c.hidden)
+		}
+	}
+}

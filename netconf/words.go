@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -79,17 +80,52 @@ func textual(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// maxWord is how long, in bytes, a text may be that an error shows although nothing is known of it: a word
-// such as "bridge" or "eth0". Tokens and passwords are longer.
+// maxWord is how long, in bytes, a text may be that an error shows of a key which is known to be no secret's: a word
+// such as "bridge" or "eth0". What is longer is more likely something else that stands in the wrong place.
 const maxWord = 12
 
-// secret tells whether the value at a path should not be shown.
+// harmless tells whether an error may show the value of an unknown key; near is the known one that it may stand for, if
+// any. A number or a boolean under a key that does not sound secret is shown. A text only where the key
+// is a slip of a known one: of another key nobody knows what it holds, and a password can have six letters.
+func harmless(key, near, value string) bool {
+	switch value[0] {
+	case '{', '[':
+		return false
+	case '"':
+		return near != "" && !secret(key) && !secret(near) && len(value)-2 <= maxWord
+	}
+	return !secret(key) && len(value) <= 24
+}
+
+// secret tells whether the value at a path should not be shown: by what is in its names, or, of what is in many harmless
+// words too ("mapping"), by a whole word of them.
 func secret(path string) bool {
-	path = strings.ToLower(path)
-	for _, word := range []string{"token", "secret", "pass", "key", "credential", "auth", "cert"} {
-		if strings.Contains(path, word) {
+	lower := strings.ToLower(path)
+	for _, part := range []string{"token", "secret", "pass", "pwd", "psk", "key", "cred", "auth", "cert", "private", "bearer", "login", "jwt", "seed"} {
+		if strings.Contains(lower, part) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(words(path), func(word string) bool {
+		return word == "pin" || word == "pw" || word == "otp" || word == "salt" || word == "code" || word == "phrase" || word == "cookie"
+	})
+}
+
+// words are those of a path, in lower case: "ipam.simPIN[0]" has ipam, sim and pin.
+func words(path string) []string {
+	var out []string
+	lower, from := strings.ToLower(path), 0
+	for i := 0; i <= len(lower); i++ {
+		letter := i < len(lower) && lower[i] >= 'a' && lower[i] <= 'z'
+		hump := letter && i > 0 && len(lower) == len(path) && lower[i] != path[i] && path[i-1] == lower[i-1]
+		if !letter || hump {
+			if from < i {
+				out = append(out, lower[from:i])
+			}
+			if from = i; !letter {
+				from++
+			}
+		}
+	}
+	return out
 }

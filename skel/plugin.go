@@ -264,7 +264,7 @@ func (c *core) checkVersion(req *netconf.Request, steps Steps) error {
 			details += fmt.Sprintf("; its steps do not have %v, which that version has", steps.lacks())
 		}
 		return &netconf.Error{Op: "configuration", Path: "cniVersion", Code: netconf.CodeIncompatibleVersion,
-			Err: fmt.Errorf("version %q is not supported by %s", v, c.name), Details: details}
+			Err: fmt.Errorf("version %.64q is not supported by %s", v, c.name), Details: details}
 	}
 	return req.CheckVerb()
 }
