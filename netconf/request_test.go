@@ -83,7 +83,7 @@ func TestEnv(t *testing.T) {
 	req.Environ = []string{"PATH=/bin", "CNI_COMMAND=OLD", "CNI_IFNAME=old", "CNI_FUTURE=1", "CNI_NETNS_OVERRIDE=1", "CNI_NETNS=/old", "X=CNI_Y=1", "odd"}
 	before := slices.Clone(req.Environ)
 	want := []string{"PATH=/bin", "CNI_FUTURE=1", "CNI_NETNS_OVERRIDE=1", "X=CNI_Y=1", "odd", "CNI_COMMAND=DEL", "CNI_CONTAINERID=c1",
-		"CNI_IFNAME=eth0", "CNI_ARGS=IgnoreUnknown=1;A=1;B=2", "CNI_PATH=/a:/b"}
+		"CNI_IFNAME=eth0", "CNI_ARGS=B=2;IgnoreUnknown=1;A=1", "CNI_PATH=/a:/b"}
 	del := req.As(netconf.Del)
 	del.Netns = "" // an empty variable is left out
 	if got := del.Env(); !slices.Equal(got, want) {
