@@ -8,7 +8,7 @@
 //     one document on stdout.
 //   - [github.com/cnikit/cnikit/link]: links, addresses and routes in any network namespace, as steps and
 //     as a core for daemons.
-//   - [github.com/cnikit/cnikit/ipam]: addresses, from the IPAM plugin that the configuration names.
+//   - [github.com/cnikit/cnikit/ipam]: addresses, from the IPAM plugin that the configuration names, or static ones.
 //   - [github.com/cnikit/cnikit/delegate]: running another plugin, a binary or a Go value.
 //   - [github.com/cnikit/cnikit/netconf]: a call, decoded; a result, encoded; error codes. The vocabulary
 //     that the other four share.

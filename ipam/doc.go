@@ -20,6 +20,9 @@
 // An IPAM program made with upstream's library fails, on DEL too, at arguments that are not its own.
 // It is called again, with a warning, with those that it can read.
 //
+// [Static] gives addresses that are written down: a step for a plugin's own section, and by [StaticInProcess] a Go value
+// in the place of the program "static".
+//
 // It does not know package skel: a step is a plain value with the methods Add, Check, Del, GC and Status,
 // good under upstream's skel and in a daemon too (see the examples).
 //

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+func TestMain(m *testing.M) { skeltest.Main(m) }
+
+// own is the plugin with locks in a folder of the test's: it needs no root.
+func own(t *testing.T) skel.Plugin[config] {
+	t.Helper()
+	p := plugin()
+	p.RunDir = t.TempDir()
+	return p
+}
+
+// call is an ADD with an ipam section's keys, and more of the configuration. Its namespace does not exist.
+func call(version, keys, more string) skeltest.Call {
+	return skeltest.Call{Command: netconf.Add, ContainerID: "c1", Netns: "/run/netns/none", IfName: "eth0",
+		Config: fmt.Sprintf(`{"cniVersion":%q,"name":"net","type":"macvlan","master":"x","ipam":{"type":"static"%s}%s}`, version, keys, more)}
+}
+
+const lan = `,"addresses":[{"address":"10.1.0.5/24","gateway":"10.1.0.1"},{"address":"fd00:1::5/64","gateway":"fd00:1::1"}],"routes":[{"dst":"0.0.0.0/0"}]`
+
+// A namespace that does not exist is no error, and the result has no interfaces.
+func TestAllVerbs(t *testing.T) {
+	t.Parallel()
+	add := call("1.1.0", lan, `,"dns":{"nameservers":["192.0.2.1"]}`)
+	a := add.Run(t.Context(), t, own(t)).OK(t)
+	if len(a.Result.IPs) != 2 || len(a.Result.Interfaces) > 0 || !a.Result.DNS.IsEmpty() {
+		t.Errorf("result %s", a.Stdout)
+	}
+	if strings.Contains(a.Stderr, "WARN") {
+		t.Errorf("warned of its caller's keys: %s", a.Stderr)
+	}
+	check := add.With(netconf.Check).WithPrev(a)
+	check.Run(t.Context(), t, own(t)).OK(t)
+	check.Prev = strings.Replace(check.Prev, `"10.1.0.1"`, `"10.1.0.2"`, 1)
+	check.Run(t.Context(), t, own(t)).Fails(t, netconf.CodeDifferent, "10.1.0.2", "10.1.0.1")
+	gone := add.With(netconf.Del)
+	for _, gone.Netns = range []string{"", "/run/netns/none"} {
+		for _, gone.Config = range []string{add.Config, `{"ipam":{"addresses":7}}`, "garbage"} {
+			gone.Run(t.Context(), t, own(t)).OK(t)
+		}
+	}
+	status := call("1.1.0", lan, "").With(netconf.Status)
+	status.Run(t.Context(), t, own(t)).OK(t)
+	status.Config = call("1.1.0", "", `,"capabilities":{"ips":true}`).Config // STATUS is not told what the runtime asks for
+	status.Run(t.Context(), t, own(t)).OK(t)
+	status.Config = call("1.1.0", `,"addresses":[{"address":"10.1.0.0/24"}]`, "").Config
+	status.Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses[0].address (line 1")
+	gc := skeltest.Call{Command: netconf.GC, Path: "/none", Config: call("1.1.0", lan, `,"cni.dev/valid-attachments":[]`).Config}
+	gc.Run(t.Context(), t, own(t)).OK(t)
+	call("1.1.0", "", "").Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses", "no address")
+	call("1.1.0", `,"addresses":[{"address":"10.1.0.5"}]`, "").Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses[0].address (line 1, column ")
+}
+
+// Both programs are asked the same; where ours answers otherwise, the README says so.
+func TestAnswersAsTheReferencePlugin(t *testing.T) {
+	skeltest.NeedRoot(t) // the program is built as root, or was built before
+	reference := filepath.Join(testbin.Reference(t, testbin.Static), "static")
+	const others, asked = `,"args":{"cni":{"ips":["10.1.0.8/24","fd00:1::8/64"]}}`, `,"runtimeConfig":{"ips":["10.1.0.9/24"]}`
+	for _, version := range []string{"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
+		for _, c := range []struct{ name, keys, more, args string }{
+			{"addresses", lan, "", ""},
+			{"one family", `,"addresses":[{"address":"fd00:1::5/64"}]`, "", ""},
+			{"dns", lan + `,"dns":{"nameservers":["10.1.0.1"],"domain":"d","search":["a"],"options":["b"]}`, "", ""},
+			{"route attributes", lan[:strings.Index(lan, `,"routes"`)] + `,"routes":[{"dst":"10.8.0.0/16","gw":"10.1.0.9","mtu":1400,"advmss":1360,"priority":7,"table":100,"scope":253}]`, "", ""},
+			{"IP alone", "", "", "IP=10.1.0.7/24"},
+			{"IP and GATEWAY", `,"addresses":[]`, "", "IgnoreUnknown=1;K8S_POD_NAME=p;IP=10.1.0.7/24,fd00:1::7/64;GATEWAY=10.1.0.2,fd00:1::2"},
+			{"args", lan, others, ""},
+			{"args and CNI_ARGS", lan, others, "IP=10.1.0.7/24;GATEWAY=10.1.0.2"},
+			{"runtimeConfig", lan, others + asked, "IP=10.1.0.7/24"},
+			{"empty runtimeConfig", lan, `,"runtimeConfig":{"ips":[]},"args":{"cni":{"ips":[]}}`, ""},
+			{"no length", `,"addresses":[{"address":"10.1.0.5"}]`, "", ""},
+			{"args without a length", lan, `,"args":{"cni":{"ips":["10.1.0.5"]}}`, ""},
+			{"IP without a length", "", "", "IP=10.1.0.5"},
+			{"no GATEWAY", lan, "", "GATEWAY=x"},
+		} {
+			add := call(version, c.keys, c.more)
+			add.Args, add.Path = c.args, "/none"
+			ours := add.Run(t.Context(), t, own(t))
+			theirs, err := program(reference, add)
+			if (ours.Exit == 0) != (err == nil) || err == nil && !sameJSON(t, ours.Stdout, theirs) {
+				t.Errorf("%s, version %s: ours %d\n%s\ntheirs %v\n%s", c.name, version, ours.Exit, ours.Stdout, err, theirs)
+			}
+		}
+	}
+}
+
+// program calls a program that is not held to the protocol.
+func program(path string, c skeltest.Call) (stdout string, err error) {
+	cmd := exec.Command(path)
+	cmd.Env = []string{"CNI_COMMAND=" + string(c.Command), "CNI_CONTAINERID=" + c.ContainerID, "CNI_NETNS=" + c.Netns,
+		"CNI_IFNAME=" + c.IfName, "CNI_ARGS=" + c.Args, "CNI_PATH=" + c.Path}
+	cmd.Stdin = strings.NewReader(c.Config)
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y map[string]any
+	for text, into := range map[string]*map[string]any{a: &x, b: &y} {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+		if dns, ok := (*into)["dns"].(map[string]any); ok && len(dns) == 0 {
+			delete(*into, "dns") // theirs is never without
+		}
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// The runtime's addresses reach the interface, and packets flow between them.
+func TestPacketsFlow(t *testing.T) {
+	red, blue := skeltest.NewNS(t), skeltest.NewNS(t)
+	path := filepath.Dir(testbin.Plugin(t, "static"))
+	macvlan := skeltest.Binary(testbin.Plugin(t, "macvlan"))
+	skeltest.Host(t, "ip", "link", "add", "uplink", "type", "veth", "peer", "name", "wire")
+	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "uplink") })
+	for _, link := range []string{"uplink", "wire"} {
+		skeltest.Host(t, "ip", "link", "set", link, "addrgenmode", "none", "up")
+	}
+	add := func(ns *skeltest.NS, ips string) skeltest.Call {
+		return skeltest.Call{Command: netconf.Add, ContainerID: ns.Name, Netns: ns.Path, IfName: "eth0", Path: path,
+			Config: `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"uplink","ipam":{"type":"static"` + lan + `},"runtimeConfig":{"ips":` + ips + `}}`}
+	}
+	first, second := add(red, `["10.1.0.8/24","fd00:1::8/64"]`), add(blue, `["10.1.0.9/24","fd00:1::9/64"]`)
+	a := first.Run(t.Context(), t, macvlan)
+	if a.Exit != 0 && a.Err.Code == netconf.CodeNotSupported {
+		t.Skip(a.Err.Msg)
+	}
+	a.OK(t)
+	second.Run(t.Context(), t, macvlan).OK(t)
+	blue.Ping("10.1.0.8")
+	blue.Ping("fd00:1::8")
+	first.With(netconf.Check).WithPrev(a).Run(t.Context(), t, macvlan).OK(t)
+	for _, c := range []skeltest.Call{first, second} {
+		c.With(netconf.Del).Run(t.Context(), t, macvlan).OK(t)
+	}
+}
