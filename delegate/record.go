@@ -87,9 +87,9 @@ func ownerOfKey(key string) (o owner, ok bool) {
 type header struct {
 	Version int `json:"version"`
 	owner
-	Netns       string       `json:"netns,omitempty"`
-	Args        netconf.Args `json:"args,omitempty"`
-	Attachments []entry      `json:"attachments"`
+	Netns       string  `json:"netns,omitempty"`
+	Args        string  `json:"cniArgs,omitempty"` // in their order: Record.Args has none
+	Attachments []entry `json:"attachments"`
 }
 
 type entry struct {

@@ -48,7 +48,8 @@ func readRecord(f *os.File, path string) (rec Record, err error) {
 		return rec, damage{err}
 	}
 	rec.Network, rec.ContainerID, rec.IfName = h.Network, h.ContainerID, h.IfName
-	rec.Netns, rec.Args = h.Netns, h.Args
+	rec.Netns, rec.args = h.Netns, h.Args
+	rec.Args, _ = netconf.ParseArgs(h.Args) // what an ADD could use decodes; of a damaged record's, what does
 	results, gone := events(&rec, rest)
 	for i, e := range h.Attachments {
 		if gone[e.IfName] {
@@ -113,7 +114,7 @@ func events(rec *Record, lines []byte) (results map[string]json.RawMessage, gone
 
 // newHeader is what a record says of an ADD.
 func newHeader(s Set, req *netconf.Request) (header, error) {
-	h := header{Version: recordVersion, owner: ownerOf(req), Netns: req.Netns, Args: req.Args}
+	h := header{Version: recordVersion, owner: ownerOf(req), Netns: req.Netns, Args: req.ArgsText()}
 	for _, a := range s.Attachments {
 		document, err := a.Network.Bytes()
 		if err != nil {

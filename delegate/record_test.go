@@ -122,7 +122,7 @@ func TestRecordLife(t *testing.T) {
 		}
 		args := "IgnoreUnknown=1;A=b=c;K8S_POD_UID="
 		if c.plugin == "d" {
-			args = "IgnoreUnknown=1;A=mine;IP=10.0.0.9;K8S_POD_UID="
+			args = "IgnoreUnknown=1;A=mine;K8S_POD_UID=;IP=10.0.0.9"
 		}
 		if c.variable("CNI_ARGS") != args || c.variable("CNI_IFNAME") != "if-"+c.plugin {
 			t.Errorf("%s: %q", c, c.env)
@@ -142,20 +142,20 @@ func TestRecordLife(t *testing.T) {
 	}
 }
 
-// The arguments of the ADD are there where a DEL brings none, and its own go first.
+// The arguments of the ADD are there, in their order, where a DEL brings none; its own values take their places.
 func TestRecordKeepsTheArguments(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{"": "IgnoreUnknown=1;A=b=c;K8S_POD_UID=", "A=new;K8S_POD_UID=7": "IgnoreUnknown=1;A=new;K8S_POD_UID=7"} {
+	const came = "K8S_POD_UID=;IgnoreUnknown=1;A=b=c"
+	for args, want := range map[string]string{"": came, "A=new;K8S_POD_UID=7;B=1": "K8S_POD_UID=7;IgnoreUnknown=1;A=new;B=1"} {
 		s, r := &spy{}, records(t)
 		set := four(t, s)
 		set.Attachments = set.Attachments[:1]
-		add(t, r, set, attach(t))
-		s.said()
-		req := bare(t)
-		var err error
-		if req.Args, err = netconf.ParseArgs(args); err != nil {
+		first, req := attach(t), bare(t)
+		if err := errors.Join(first.SetArgs(came), req.SetArgs(args)); err != nil {
 			t.Fatal(err)
 		}
+		add(t, r, set, first)
+		s.said()
 		if err := r.Check(t.Context(), set.Plugins, req); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,15 @@ type Record struct {
 	Bad         []error      // attachments that cannot be read
 	Err         error        // from List: why it cannot be read at all; then the name of the file tells whose it is, if at all
 
-	lost int // lines that were cut off
+	args string // Args as they came
+	lost int    // lines that were cut off
+}
+
+// request is a request with the CNI_ARGS of the record and its own, of those with the same key its own.
+func (rec Record) request(req *netconf.Request, verb netconf.Command) *netconf.Request {
+	own := req.As(verb)
+	_ = own.SetArgs(rec.args + ";" + req.ArgsText()) // what is none in a damaged record is left out
+	return own
 }
 
 // ErrNoRecord is in the error of a Load or Check of what was never attached, or is detached.
@@ -180,8 +188,7 @@ func (r Records) Check(ctx context.Context, plugins Registry, req *netconf.Reque
 	if err != nil {
 		return err
 	}
-	own := req.As(netconf.Check)
-	own.Args = merged(rec.Args, req.Args)
+	own := rec.request(req, netconf.Check)
 	return netconf.Join(append(slices.Clone(rec.Bad), Set{Attachments: rec.Attachments, Plugins: plugins}.Check(ctx, own))...)
 }
 
@@ -217,8 +224,7 @@ func (r Records) Del(ctx context.Context, plugins Registry, req *netconf.Request
 }
 
 func (r Records) del(ctx context.Context, plugins Registry, req *netconf.Request, j *journal, rec Record) error {
-	own := req.As(netconf.Del)
-	own.Args = merged(rec.Args, req.Args)
+	own := rec.request(req, netconf.Del)
 	if rec.lost > 0 {
 		warn(req, "lines of the record were cut off, it is used without them", "file", rec.Path, "lines", rec.lost)
 	}

@@ -94,21 +94,14 @@ func (s Set) request(req *netconf.Request, a Attachment) *netconf.Request {
 	own := req.As(req.Command)
 	own.IfName, own.Network.RuntimeConfig = a.IfName, a.RuntimeConfig
 	own.Prev = nil
-	own.Args = merged(req.Args, a.Args)
+	if len(a.Args) > 0 {
+		own.Args = maps.Clone(req.Args)
+		if own.Args == nil {
+			own.Args = netconf.Args{}
+		}
+		maps.Copy(own.Args, a.Args)
+	}
 	return own
-}
-
-// merged is all pairs of both; of those with the same key the second one's.
-func merged(first, second netconf.Args) netconf.Args {
-	if len(second) == 0 {
-		return first
-	}
-	all := maps.Clone(first)
-	if all == nil {
-		all = netconf.Args{}
-	}
-	maps.Copy(all, second)
-	return all
 }
 
 // Check runs CHECK of all attachments, each with its Result as the prevResult. All are tried, each within an equal part

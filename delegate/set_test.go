@@ -71,7 +71,7 @@ func TestSetVerbs(t *testing.T) {
 			name := strings.ReplaceAll(c.plugin, "e", "d")
 			args, runtime := "IgnoreUnknown=1;A=b=c;K8S_POD_UID=", ""
 			if name == "d" {
-				args = "IgnoreUnknown=1;A=mine;IP=10.0.0.9;K8S_POD_UID="
+				args = "IgnoreUnknown=1;A=mine;K8S_POD_UID=;IP=10.0.0.9"
 			}
 			if c.plugin == "d" {
 				runtime = `{"mac":"02:00:00:00:00:0d"}`
