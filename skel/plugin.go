@@ -54,7 +54,8 @@ type Plugin[C any] struct {
 }
 
 // Do serves one call in-process, for daemons, delegates and tests: everything that Main does but
-// reading the call and printing the answer. On ADD the result is in req.Result (and req.Prev). req.State
+// reading the call and printing the answer. On ADD the result is in req.Result (and req.Prev). On VERSION it says, with
+// code 1, that it does not serve req.Network.CNIVersion, as a delegate.Registry asks it. req.State
 // is set where it is nil, and so is req.Warn. It logs where the context says ([WithLogger], or the call that it is
 // made in), whatever the configuration has under "log". The caller closes the request.
 func (p Plugin[C]) Do(ctx context.Context, req *netconf.Request) error {
@@ -152,6 +153,9 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 	if req.Result == nil { // a request made by hand
 
 		req.Result = &types100.Result{}
+	}
+	if req.Command == netconf.Version {
+		return c.serves(req)
 	}
 	req.Strict = req.Strict || c.strict
 	steps, err := c.check(req)

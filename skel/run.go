@@ -165,11 +165,8 @@ func (c *core) more(req *netconf.Request, known error) error {
 // versionDocument is the answer to VERSION, in the version that was asked with (SPEC, section 4
 // "VERSION").
 func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
-	var steps Steps
-	if c.broken != nil {
-		return c.broken
-	}
-	if err := protect(req, "Plugin.Steps", func() error { steps = c.announced(req); return nil }); err != nil {
+	steps, err := c.blank(req)
+	if err != nil {
 		return err
 	}
 	versions, asked := c.supported(steps), req.Network.CNIVersion
@@ -180,6 +177,24 @@ func (c *core) versionDocument(req *netconf.Request, out io.Writer) error {
 		CNIVersion        string   `json:"cniVersion"`
 		SupportedVersions []string `json:"supportedVersions"`
 	}{asked, versions})
+}
+
+// blank is the steps of a call without a configuration.
+func (c *core) blank(req *netconf.Request) (steps Steps, err error) {
+	if c.broken != nil {
+		return nil, c.broken
+	}
+	err = protect(req, "Plugin.Steps", func() error { steps = c.announced(req); return nil })
+	return steps, err
+}
+
+// serves is VERSION in this process, where there is no document to print.
+func (c *core) serves(req *netconf.Request) error {
+	steps, err := c.blank(req)
+	if err != nil {
+		return err
+	}
+	return c.checkVersion(req, steps)
 }
 
 // documentVersion is the version of the caller's configuration, or the newest where there is none that
