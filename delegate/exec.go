@@ -71,6 +71,11 @@ func (e Exec) call(ctx context.Context, name string, req *netconf.Request) (outp
 	if sent, err := exists(req); err != nil || !sent {
 		return output{skipped: true}, err
 	}
+	return e.send(ctx, name, req)
+}
+
+// send is call for any verb.
+func (e Exec) send(ctx context.Context, name string, req *netconf.Request) (output, error) {
 	path, err := find(name, req.Path)
 	if err != nil {
 		return output{}, err

@@ -26,7 +26,8 @@ import (
 type InProcess struct {
 	Type string // the plugin's name in errors; empty: the configuration's "type"
 	// Do serves the call. Its error keeps its chain: by netconf.ErrExists or netconf.Unchanged in it an ADD
-	// says that no DEL is due.
+	// says that no DEL is due. On VERSION, by which Network.Validate asks, it is nil where Do serves configurations of
+	// req.Network.CNIVersion; skel's Do says so, and a function that does not know the verb says yes to all.
 	Do func(ctx context.Context, req *netconf.Request) error
 }
 
@@ -37,10 +38,7 @@ func (p InProcess) Call(ctx context.Context, req *netconf.Request) (*types100.Re
 }
 
 func (p InProcess) result(ctx context.Context, req *netconf.Request) (Result, error) {
-	name := p.Type
-	if name == "" {
-		name = req.Network.Type
-	}
+	name := p.name(req)
 	result, err := p.call(ctx, name, req)
 	if err != nil {
 		return Result{}, &Error{Op: req.Command, Plugin: name, Network: req.Network.Name, Err: err}
@@ -48,14 +46,18 @@ func (p InProcess) result(ctx context.Context, req *netconf.Request) (Result, er
 	return result, nil
 }
 
+func (p InProcess) name(req *netconf.Request) string {
+	if p.Type != "" {
+		return p.Type
+	}
+	return req.Network.Type
+}
+
 func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) (Result, error) {
 	if sent, err := exists(req); err != nil || !sent {
 		return Result{}, err
 	}
-	if err := netconf.Before(ctx, "call "+name+" "+string(req.Command)); err != nil {
-		return Result{}, netconf.Unchanged(err) // not begun, as in Exec
-	}
-	out, err := p.do(ctx, req)
+	out, err := p.send(ctx, name, req)
 	if err != nil || req.Command != netconf.Add {
 		return Result{}, err
 	}
@@ -64,6 +66,14 @@ func (p InProcess) call(ctx context.Context, name string, req *netconf.Request) 
 		return Result{}, netconf.Errorf(netconf.CodeBadDelegate, "not a valid result: %s", err.Error())
 	}
 	return result, nil
+}
+
+// send is call for any verb.
+func (p InProcess) send(ctx context.Context, name string, req *netconf.Request) (out []byte, err error) {
+	if err := netconf.Before(ctx, "call "+name+" "+string(req.Command)); err != nil {
+		return nil, netconf.Unchanged(err) // not begun, as in Exec
+	}
+	return p.do(ctx, req)
 }
 
 // do calls Do and returns its result as a program would print it.

@@ -20,10 +20,11 @@ type Result struct {
 	JSON json.RawMessage
 }
 
-// caller is a plugin that tells its answer as it was printed.
+// caller is a plugin that tells its answer as it was printed, and whether it serves a version.
 type caller interface {
 	Plugin
 	result(ctx context.Context, req *netconf.Request) (Result, error)
+	serves(ctx context.Context, req *netconf.Request) error // see Network.Validate
 }
 
 // newResult reads an answer; assumed is the version of the configuration, for an answer that names none.

@@ -57,6 +57,8 @@ func (l life) theirs(t testing.TB, dir string) (r record) {
 			err = cni.GCNetworkList(t.Context(), list, args)
 		case "STATUS":
 			err = cni.GetStatusNetworkList(t.Context(), list)
+		case "VALIDATE":
+			_, err = cni.ValidateNetworkList(t.Context(), list)
 		}
 		r.did(t, dir, verb, err)
 	})
@@ -70,12 +72,11 @@ func (l life) ours(t testing.TB, dir string) (r record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err := netconf.ParseArgs(l.args)
-	if err != nil {
+	req := &netconf.Request{ContainerID: container, Netns: netns, IfName: ifname, Path: []string{dir, "/opt"}, Environ: os.Environ(),
+		Network: netconf.Network{RuntimeConfig: l.runtime}}
+	if err := req.SetArgs(l.args); err != nil {
 		t.Fatal(err)
 	}
-	req := &netconf.Request{ContainerID: container, Netns: netns, IfName: ifname, Args: args, Path: []string{dir, "/opt"}, Environ: os.Environ(),
-		Network: netconf.Network{RuntimeConfig: l.runtime}}
 	l.each(func(verb string) {
 		var err error
 		switch verb {
@@ -98,6 +99,8 @@ func (l life) ours(t testing.TB, dir string) (r record) {
 			err = n.GC(t.Context(), nil, req)
 		case "STATUS":
 			err = n.Status(t.Context(), nil, req)
+		case "VALIDATE":
+			err = n.Validate(t.Context(), nil, req)
 		}
 		r.did(t, dir, verb, err)
 	})
@@ -180,6 +183,16 @@ func lives() map[string]struct {
 		}
 		out["no program at ADD: "+name] = entry{with("", life{missing: []string{name}, verbs: []string{"ADD"}}), undone}
 	}
+	for name, serves := range map[string]string{"both": `{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}`, "older ones": `{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}`,
+		"0.2.0, without a list": `{"cniVersion":"0.2.0"}`, "no list": `{"cniVersion":"1.1.0"}`, "no document": "usage", "nothing": ""} {
+		for _, version := range []string{"", "0.2.0", "1.0.0", "1.1.0"} {
+			text := fmt.Sprintf(`{"cniVersion":%q,"name":"lan","plugins":[{"type":"a"},{"type":"b"}]}`, version)
+			out[fmt.Sprintf("VERSION %q: %s", version, name)] = entry{life{config: text, serves: serves, verbs: []string{"VALIDATE"}}, nil}
+		}
+	}
+	out["VERSION fails at b"] = entry{with("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, fails: []string{"b.VERSION"}, verbs: []string{"VALIDATE"}}), nil}
+	out["VERSION is not known"] = entry{life{config: `{"cniVersion":"0.1.0","name":"lan","plugins":[{"type":"a"}]}`, fails: []string{"a.VERSION"}, verbs: []string{"VALIDATE"}}, nil}
+	out["VERSION without a program"] = entry{with("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, missing: []string{"a"}, verbs: []string{"VALIDATE"}}), nil}
 	out["DEL without an ADD"] = entry{with("", life{verbs: []string{"DEL", "DEL"}}), nil}
 	out["CHECK without an ADD"] = entry{with("", life{verbs: []string{"CHECK"}}), nil}
 	out["GC without a list"] = entry{with("", life{gcNoList: true, verbs: []string{"GC"}}), []string{"GC without a list"}}

@@ -31,9 +31,12 @@ export -p > $dir/calls/$n.env
 while IFS= read -r line || [ -n "$line" ]; do printf '%s\n' "$line"; done > $dir/calls/$n.stdin
 echo $name > $dir/calls/$n.name
 if [ -e $dir/fail.$name.$CNI_COMMAND ]; then
-  echo '{"cniVersion":"1.1.0","code":101,"msg":"told to fail"}'
+  msg="told to fail"
+  if [ $CNI_COMMAND = VERSION ]; then msg="unknown CNI_COMMAND: VERSION"; fi
+  echo '{"cniVersion":"1.1.0","code":101,"msg":"'"$msg"'"}'
   exit 1
 fi
+if [ $CNI_COMMAND = VERSION ]; then IFS= read -r line < $dir/serves; printf '%s\n' "$line"; fi
 if [ $CNI_COMMAND = ADD ]; then IFS= read -r line < $dir/answer.$name; printf '%s\n' "$line"; fi
 exit 0
 `
@@ -175,6 +178,7 @@ type life struct {
 	answers  map[string]string // of the ADD of each plugin
 	fails    []string          // "a.DEL": which call fails
 	missing  []string          // plugins without a program
+	serves   string            // the answer to VERSION
 	runtime  map[string]json.RawMessage
 	args     string
 	gcNoList bool
@@ -208,6 +212,7 @@ func (l life) prepare(t testing.TB) (dir string) {
 		}
 		write(t, filepath.Join(dir, "answer."+name), answer+"\n")
 	}
+	write(t, filepath.Join(dir, "serves"), l.serves+"\n")
 	for _, f := range l.fails {
 		write(t, filepath.Join(dir, "fail."+f), "")
 	}
