@@ -23,6 +23,12 @@ func setAside() io.Writer {
 
 // closedAtStart tells whether a descriptor was closed when the process began. Go's runtime opens those
 // as /dev/null for reading and writing (runtime/fds_unix.go); a shell's > /dev/null is for writing only.
+//
+// It takes for closed a /dev/null that the caller itself has opened for reading and writing, as Python's
+// subprocess.DEVNULL is: flags, offset, mount and inode are the same, and nothing of ours runs before Go's runtime
+// has looked. Of the two mistakes this is the small one: a caller that throws the result of an ADD away is told so, and
+// has no attachment; taken for open, a closed stdout would keep one that nobody knows of. The other verbs
+// print nothing when they succeed.
 func closedAtStart(fd int) bool {
 	var st, null syscall.Stat_t
 	if syscall.Fstat(fd, &st) != nil {
