@@ -81,6 +81,7 @@ type decoder struct {
 	more     int // errors above maxErrors
 	warnings int
 	fields   map[reflect.Type][]field
+	lines    Lines
 }
 
 func (d *decoder) decode(conf any) error {
@@ -114,8 +115,13 @@ func (d *decoder) fail(code uint, path string, off int, err error) {
 		d.more++
 		return
 	}
-	line, column := position(d.src, off)
+	line, column := d.place(off)
 	d.errs = append(d.errs, &Error{Op: d.op, Path: path, Line: line, Column: column, Code: code, Err: err})
+}
+
+func (d *decoder) place(off int) (line, column int) {
+	d.lines.Text = d.src
+	return d.lines.Place(off)
 }
 
 // failures lists what fail noted.
@@ -134,7 +140,7 @@ func (d *decoder) warnf(off int, format string, args ...any) {
 		d.warn(d.op + ": there is more to warn of")
 		return
 	}
-	line, column := position(d.src, off)
+	line, column := d.place(off)
 	d.warn(fmt.Sprintf("%s: line %d, column %d: ", d.op, line, column) + fmt.Sprintf(format, args...))
 }
 

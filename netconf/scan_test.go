@@ -2,6 +2,7 @@ package netconf
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -63,6 +64,23 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(name, known); got != want {
 			t.Errorf("%q: %q, expected %q", name, got, want)
+		}
+	}
+}
+
+// Places found one after the other, in any order, are those found each by itself.
+func TestLinesFindPlacesInAnyOrder(t *testing.T) {
+	t.Parallel()
+	const text = "\na\n\nbcd\n\n"
+	lines := Lines{Text: []byte(text)}
+	for from := range len(text) + 2 {
+		for off := range len(text) + 2 {
+			lines.Place(from)
+			line, column := lines.Place(off)
+			before := text[:min(off, len(text))]
+			if l, c := 1+strings.Count(before, "\n"), len(before)-strings.LastIndex(before, "\n"); l != line || c != column {
+				t.Errorf("%d after %d: %d:%d, expected %d:%d", off, from, line, column, l, c)
+			}
 		}
 	}
 }

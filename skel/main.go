@@ -30,6 +30,9 @@ func Main[C any](p Plugin[C]) {
 func (c *core) main() int {
 	if os.Getenv("CNI_COMMAND") == "" {
 		h := &hand{args: os.Args[1:], stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(1)}
+		if closedAtStart(1) {
+			h.stdout = unwritable{}
+		}
 		h.colour = h.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if exit, served := c.byHand(h, isTerminal(0)); served {
 			return exit

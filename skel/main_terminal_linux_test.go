@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/cnikit/cnikit/netconf"
 )
 
 // terminal makes a pseudo-terminal: what a process sees as one, and the other side of it, where a person sits.
@@ -144,17 +142,32 @@ func TestWithCNICommandItIsARuntime(t *testing.T) {
 	}
 }
 
-func TestHelpThatCannotBeWritten(t *testing.T) {
+// An answer that nobody can read is none: a check in CI must not pass because the disk is full.
+func TestAnswerByHandThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	p := newProcess(t, "plain", netconf.Command(""))
-	p.Args, p.Env, p.Stdout = append(p.Args, "help"), []string{"SKEL_TEST_PLUGIN=plain", "SKEL_TEST_DIR=" + p.dir}, full
-	err = p.Run()
-	if p.ProcessState.ExitCode() != 2 || !strings.Contains(p.stderr.String(), "no space left") {
-		t.Errorf("%v: %s", err, &p.stderr)
+	good := filepath.Join(t.TempDir(), "good.conf")
+	if err := os.WriteFile(good, []byte(`{"cniVersion":"1.1.0","name":"net","type":"test"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"help"}, {"version"}, {"validate", good}, {"validate", good, "/nowhere"}} {
+		for _, closed := range []bool{false, true} {
+			p := newProcess(t, "plain", "")
+			p.Args = append(p.Args, args...)
+			p.Env = []string{"SKEL_TEST_PLUGIN=plain"}
+			p.Stdout = full
+			if closed {
+				p.Stdout = &p.stdout
+				p.Args = append([]string{"sh", "-c", `exec "$0" "$@" >&-`, p.Path}, args...)
+				p.Path = "/bin/sh"
+			}
+			if err := p.Run(); p.ProcessState.ExitCode() != 2 || p.stderr.Len() == 0 {
+				t.Errorf("%q, closed: %v: %v, %s", args, closed, err, &p.stderr)
+			}
+		}
 	}
 }

@@ -43,9 +43,7 @@ func (c *core) validate(h *hand, args []string) int {
 		}
 		v := &validation{core: c, data: data, stderr: h.stderr}
 		v.file(strings.HasSuffix(name, ".conflist"))
-		if v.report(h, name, strict) {
-			exit = max(exit, 1)
-		}
+		exit = max(exit, v.report(h, name, strict))
 	}
 	return exit
 }
@@ -79,9 +77,11 @@ type finding struct {
 	text         string // the JSON path first, where there is one
 }
 
-// report writes what was found, and tells whether it is a reason to fail.
-func (v *validation) report(h *hand, name string, strict bool) (failed bool) {
+// report writes what was found, and returns 1 if it is a reason to fail, 2 if it cannot be written: a check whose answer
+// is lost must not pass.
+func (v *validation) report(h *hand, name string, strict bool) (exit int) {
 	var out strings.Builder
+	failed, rest, at := false, v.data, 1 // the line that rest begins with: they are in order
 	for _, f := range v.found {
 		label := ""
 		if f.warning {
@@ -89,35 +89,37 @@ func (v *validation) report(h *hand, name string, strict bool) (failed bool) {
 		}
 		fmt.Fprintf(&out, "%s %s%s\n", h.paint(bold, fmt.Sprintf("%s:%d:%d:", printable(name), f.line, f.column)), label, printable(f.text))
 		if h.terminal {
-			out.WriteString(h.excerpt(v.data, f))
+			for ; at < f.line; at++ {
+				rest = rest[bytes.IndexByte(rest, '\n')+1:]
+			}
+			out.WriteString(h.excerpt(rest, f))
 		}
 		failed = failed || !f.warning || strict
 	}
 	if !failed {
 		fmt.Fprintf(&out, "%s: ok, %s\n", printable(name), v.seen())
 	}
-	h.print(out.String())
-	return failed
+	if failed {
+		exit = 1
+	}
+	return max(exit, h.print(out.String()))
 }
 
-// excerpt is the line of a finding with a caret below the column. It is for a person at a terminal alone:
-// what is in a configuration does not belong into the log of a CI run.
+// excerpt is the line of a finding, which data begins with, with a caret below the column. It is for a person at a
+// terminal alone: what is in a configuration does not belong into the log of a CI run.
 func (h *hand) excerpt(data []byte, f finding) string {
 	const width = 96
-	for range f.line - 1 {
-		data = data[bytes.IndexByte(data, '\n')+1:]
-	}
-	before, _, _ := bytes.Cut(data, []byte("\n"))
-	line := strings.TrimRight(string(before), "\r")
-	at := min(f.column-1, len(line))
-	cut := ""
+	whole, _, _ := bytes.Cut(data, []byte("\n"))
+	whole = bytes.TrimRight(whole, "\r")
+	at, from, cut := min(f.column-1, len(whole)), 0, ""
 	if at > width*3/4 { // a configuration on one line: what stands around the column is of interest
-		from := at - width/2
-		for from < at && line[from]&0xc0 == 0x80 { // not in the middle of a letter
+		from, cut = at-width/2, "..."
+		for from < at && whole[from]&0xc0 == 0x80 { // not in the middle of a letter
 			from++
 		}
-		line, at, cut = line[from:], at-from, "..."
+		at -= from
 	}
+	line := string(whole[from:min(len(whole), from+8*width)]) // it may be a line of 16 MB; a letter has up to four bytes
 	letters := []rune(line)
 	if len(letters) > width {
 		letters = append(letters[:width], []rune("...")...)

@@ -87,7 +87,8 @@ func (v *validation) plugins(top members) {
 func (v *validation) entries(list *listConf, start, versionAt int) {
 	entries, types := membersOf(v.data, start), []string{}
 	v.all = len(entries)
-	for i, e := range entries[:min(len(entries), maxPlugins)] {
+	most := max(1, min(maxPlugins, maxWalked/len(v.data)))
+	for i, e := range entries[:min(len(entries), most)] {
 		path := fmt.Sprintf("plugins[%d]", i)
 		if v.data[e.start] != '{' {
 			v.note(e.start, false, "%s: expected an object", path)
@@ -107,8 +108,8 @@ func (v *validation) entries(list *listConf, start, versionAt int) {
 	switch {
 	case v.all == 0:
 		v.note(start, false, "plugins: empty: expected at least one")
-	case v.all > maxPlugins:
-		v.note(entries[maxPlugins].start, false, "plugins: %d: those behind the first %d are not looked at", v.all, maxPlugins)
+	case v.all > most:
+		v.note(entries[most].start, false, "plugins: %d: those behind the first %d are not looked at", v.all, most)
 	case v.mine == 0:
 		v.note(start, false, "plugins: none is of type %q: they are of %s", v.name, strings.Join(types, ", "))
 	}
@@ -117,7 +118,7 @@ func (v *validation) entries(list *listConf, start, versionAt int) {
 // extract makes the configuration that a runtime would send to a plugin of the list. What it adds stands
 // behind all that the plugin has, and what it replaces is blanked, so that nothing moves.
 func (v *validation) extract(list *listConf, e member, path string) text {
-	line, column := place(v.data, e.start)
+	line, column := v.lines.Place(e.start)
 	data := append(bytes.Repeat([]byte("\n"), line-1), bytes.Repeat([]byte(" "), column-1)...)
 	moved := len(data) - e.start
 	data = append(data, v.data[e.start:e.end-1]...)
@@ -203,10 +204,4 @@ func membersOf(data []byte, off int) members {
 		out = append(out, m)
 	}
 	return out
-}
-
-// place turns an offset into a line and a column, both from 1.
-func place(data []byte, off int) (line, column int) {
-	before := data[:min(off, len(data))]
-	return 1 + bytes.Count(before, []byte{'\n'}), len(before) - bytes.LastIndexByte(before, '\n')
 }

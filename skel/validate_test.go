@@ -333,3 +333,21 @@ func TestValidateShowsTheLineAtATerminal(t *testing.T) {
 		})
 	}
 }
+
+// Of 15 MB of blanks and 1,100 findings each cost walks through all of it, 47 s together: a list of that size has a few of its
+// plugins looked at, and says so. At a terminal a line of 15 MB is not copied for each.
+func TestAHugeListIsLookedAtInPart(t *testing.T) {
+	t.Parallel()
+	plugin := `{"type":"test","mtu":1` + strings.Repeat(`,"x":1`, 30) + `},`
+	for name, blank := range map[string]string{"lines": "\n", "blanks": " "} {
+		text := validateList + strings.Repeat(blank, 15<<20) + strings.Repeat(plugin, 49) + `{"type":"test"}]}`
+		exit, _, stdout, _ := validated(t).ByHand([]string{"validate", "-"}, text, true, false)
+		if want := "plugins: 50: those behind the first 4 are not looked at\n"; exit != 1 || !strings.Contains(stdout, want) || strings.Count(stdout, "mtu: 1 is too small") != 4 {
+			t.Errorf("%s: exit status %d, expected %q\n%.2000s", name, exit, want, stdout)
+		}
+	}
+	exit, _, stdout, _ := validated(t).ByHand([]string{"validate", "-"}, validateList+strings.Repeat(plugin, 49)+`{"type":"test"}]}`, false, false)
+	if exit != 1 || strings.Contains(stdout, "not looked at") || strings.Count(stdout, "mtu: 1 is too small") != 49 {
+		t.Errorf("a small list: exit status %d\n%.2000s", exit, stdout)
+	}
+}
