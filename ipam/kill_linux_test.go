@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		pluginMain() // must never go on to the tests, which would start it again
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	skeltest.Main(m)
 }
 
 // pluginMain is the test binary as a plugin.

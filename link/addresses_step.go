@@ -8,6 +8,11 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
 
+// dhcp is the type of the IPAM plugin that gives an address back from that address: a RELEASE goes from the lease's address
+// to the server (RFC 2131, 4.4.4), and the reference plugin's daemon binds a socket to it. With the address off the link
+// that is "cannot assign requested address" in the daemon's log, the DEL a success, and the lease taken until it ends.
+const dhcp = "dhcp"
+
 // stateKey is what a chained plugin's addresses are kept under in req.State.
 const stateKey = "link.addresses."
 
@@ -109,7 +114,8 @@ func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
 // kept in req.State; else, in a rollback, those of req.Result; else those of req.Prev, from a link that
 // carries this attachment's label, for on another the prevResult does not tell ours from those of the plugin
 // that made it. Without any of these, or without a namespace, nothing is left to do: they go with the
-// link. A link with another attachment's label is left alone.
+// link. A link with another attachment's label is left alone. Where the IPAM plugin is "dhcp", which asks for the
+// addresses to be there while it releases them, they are left to go with the link too, but in a chained plugin.
 func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	name := a.name(req)
 	plan, kept, err := a.load(req)
@@ -119,6 +125,8 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	labelled := false
 	switch {
 	case kept:
+	case req.Network.IPAM.Type == dhcp:
+		return nil
 	case netconf.Attached(req.Result, name) >= 0:
 		plan = a.made(name, req.Result)
 	case netconf.Attached(req.Prev, name) >= 0 && (req.Result == nil || len(req.Result.IPs) == 0):

@@ -21,6 +21,7 @@ import (
 const (
 	HostLocal = "github.com/containernetworking/plugins/plugins/ipam/host-local"
 	Static    = "github.com/containernetworking/plugins/plugins/ipam/static"
+	DHCP      = "github.com/containernetworking/plugins/plugins/ipam/dhcp"
 	CNITool   = "github.com/containernetworking/cni/cnitool"
 )
 
