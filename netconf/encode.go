@@ -26,15 +26,16 @@ func EncodeResult(w io.Writer, prev, result *types100.Result, version string) er
 }
 
 // EncodeResult writes Prev with Result appended in the version of the configuration, as the function
-// EncodeResult does. Fields of the prevResult that types100 does not know (a vendor's, or a later
-// version's) are kept: the chain's result must be equivalent to what this plugin got. They are matched by
+// EncodeResult does. Fields of the prevResult, and of what AppendResult took, that types100 does not know (a vendor's, or
+// a later version's) are kept: the chain's result must be equivalent to what this plugin got. They are matched by
 // interface name and sandbox, by address, and by a route's dst, gw and table; of several that match,
 // in their order.
 func (r *Request) EncodeResult(w io.Writer) error {
-	if r.Prev == nil {
-		return EncodeResult(w, nil, r.Result, r.Network.CNIVersion) // a step has taken all of it away
+	raws := r.resultRaw
+	if r.Prev != nil { // else a step has taken all of it away
+		raws = slices.Concat([]json.RawMessage{r.prevRaw}, raws)
 	}
-	return encode(w, r.Prev, r.Result, r.Network.CNIVersion, r.prevRaw)
+	return encode(w, r.Prev, r.Result, r.Network.CNIVersion, raws)
 }
 
 func merge(prev, result *types100.Result) *types100.Result {
@@ -59,7 +60,7 @@ func merge(prev, result *types100.Result) *types100.Result {
 	return out
 }
 
-func encode(w io.Writer, prev, result *types100.Result, v string, prevRaw json.RawMessage) error {
+func encode(w io.Writer, prev, result *types100.Result, v string, raws []json.RawMessage) error {
 	if known := version.All.SupportedVersions(); !slices.Contains(known, v) {
 		return &Error{Op: "result", Path: "cniVersion", Code: CodeIncompatibleVersion, Err: fmt.Errorf("version %.64q is unknown: expected one of %v", v, known)}
 	}
@@ -68,7 +69,7 @@ func encode(w io.Writer, prev, result *types100.Result, v string, prevRaw json.R
 		return Errorf(CodeInternal, "the plugin's own %w", Join(errs...))
 	}
 	r := merge(prev, result)
-	e := encoder{version: v, more: extrasOf(prevRaw)}
+	e := encoder{version: v, more: extrasOfAll(raws)}
 	if compareVersions(v, "0.3.0") < 0 {
 		if err := e.old(r); err != nil {
 			return err

@@ -81,9 +81,11 @@ type Request struct {
 	argsText string          // what Args was read from; see SetArgs
 	runtime  *RuntimeConfig  // see Runtime; nil until it is asked for
 	prevRaw  json.RawMessage // for the fields of Prev that types100 does not know
-	rejected []error         // see Reject
-	warnings []error         // see Warnings
-	local    *locals
+
+	resultRaw []json.RawMessage // for those of Result, see AppendResult
+	rejected  []error           // see Reject
+	warnings  []error           // see Warnings
+	local     *locals
 }
 
 // Lenient tells whether the call must go on when its configuration does not decode: DEL and GC.
@@ -119,7 +121,7 @@ func (r *Request) at(code uint, path string, err error) error {
 func (r *Request) For(network Network, ifname string) *Request {
 	d := *r
 	d.Network, d.Config = network, network.Bytes()
-	d.Prev, d.prevRaw, d.Result = nil, nil, &types100.Result{}
+	d.Prev, d.prevRaw, d.Result, d.resultRaw = nil, nil, &types100.Result{}, nil
 	d.State, d.rejected, d.warnings, d.runtime = nil, nil, nil, nil
 	d.local = r.locals()
 	if ifname != "" {
