@@ -50,7 +50,7 @@ func (s Step) network(req *netconf.Request) *Network {
 // says that nothing has run (see [NotRun]) says that nothing was changed, too (netconf.Unchanged).
 func (s Step) Add(ctx context.Context, req *netconf.Request) error {
 	n := s.network(req)
-	prev, err := made(n, req.As(netconf.Add))
+	prev, err := soFar(n, req.As(netconf.Add))
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
@@ -61,15 +61,36 @@ func (s Step) Add(ctx context.Context, req *netconf.Request) error {
 	case err != nil:
 		return err
 	case prev == nil:
-		appendTo(req, answer.Result)
-		return nil
+		err = req.AppendResult(answer.JSON)
+	case req.Prev == nil:
+		s.compare(req, answer)
+		err = req.SetResult(answer.JSON)
+	default:
+		s.compare(req, answer)
+		err = s.take(req, answer)
 	}
-	return s.take(req, answer)
+	if err != nil { // cannot be: the answer was found good
+		return &Error{Op: netconf.Add, Plugin: s.Name(), Network: req.Network.Name, Err: err}
+	}
+	return nil
 }
 
-// made is the result of the steps so far as the plugin's prevResult; nil where there is nothing yet, and where
+// compare warns of an answer that leaves out what was made before.
+func (s Step) compare(req *netconf.Request, answer Result) {
+	had := 0
+	for _, r := range []*types100.Result{req.Prev, req.Result} {
+		if r != nil {
+			had += len(r.Interfaces)
+		}
+	}
+	if len(answer.Interfaces) < had {
+		warn(req, "the delegate's result leaves out interfaces that were there before", "plugin", s.Name(), "before", had, "now", len(answer.Interfaces))
+	}
+}
+
+// soFar is the result of the steps so far as the plugin's prevResult; nil where there is nothing yet, and where
 // the version has none.
-func made(n *Network, req *netconf.Request) (json.RawMessage, error) {
+func soFar(n *Network, req *netconf.Request) (json.RawMessage, error) {
 	since := "0.4.0"
 	if req.Command == netconf.Add {
 		since = "0.3.0"
@@ -97,7 +118,7 @@ func (s Step) Del(ctx context.Context, req *netconf.Request) error {
 	n := s.network(req).deletable(req)
 	own := req.As(netconf.Del)
 	own.Network.CNIVersion = n.version()
-	prev, err := made(n, own)
+	prev, err := soFar(n, own)
 	if err != nil {
 		warn(req, "DEL goes on without a prevResult", "plugin", s.Name(), "error", err.Error())
 	}
@@ -126,56 +147,19 @@ func (s Step) forward(ctx context.Context, req *netconf.Request) error {
 	return n.run(ctx, s.Plugins, req, s.Config, prev)
 }
 
-// appendTo adds an answer to the request's result; its addresses' interfaces are counted from its own.
-func appendTo(req *netconf.Request, answer *types100.Result) {
-	if req.Result == nil {
-		req.Result = &types100.Result{}
-	}
-	offset := len(req.Result.Interfaces)
-	for _, i := range answer.Interfaces {
-		req.AddInterface(i)
-	}
-	for _, ip := range answer.IPs {
-		index := -1
-		if ip.Interface != nil {
-			index = *ip.Interface + offset
-		}
-		req.AddIP(index, ip.Address, ip.Gateway)
-	}
-	for _, route := range answer.Routes {
-		req.AddRoute(route)
-	}
-	if !answer.DNS.IsEmpty() {
-		req.Result.DNS = answer.DNS
-	}
-}
-
-// take puts an answer, which has in it what was made before, in the place of that. The request's Prev and Result are
+// take puts an answer, which has in it what was made before, in the place of that, Prev and Result. The two are
 // changed where they are: other copies of the request have them too. With Prev goes what types100 does not know.
 func (s Step) take(req *netconf.Request, answer Result) error {
-	before, result := req.Prev, req.Result
-	had := 0
-	for _, r := range []*types100.Result{before, result} {
-		if r != nil {
-			had += len(r.Interfaces)
-		}
+	before := req.Prev
+	if err := req.SetPrev(answer.JSON); err != nil {
+		return err
 	}
-	if len(answer.Interfaces) < had {
-		warn(req, "the delegate's result leaves out interfaces that were there before", "plugin", s.Name(), "before", had, "now", len(answer.Interfaces))
+	if err := req.SetResult(nil); err != nil {
+		return err
 	}
-	rest := answer.Result
-	if before != nil {
-		if err := req.SetPrev(answer.JSON); err != nil {
-			return &Error{Op: netconf.Add, Plugin: s.Name(), Network: req.Network.Name, Err: err}
-		}
-		*before, rest = divide(req.Prev, before)
-		req.Prev = before
-	}
-	if result == nil {
-		req.Result = rest
-	} else {
-		*result = *rest
-	}
+	first, rest := divide(req.Prev, before)
+	*before, *req.Result = first, *rest
+	req.Prev = before
 	return nil
 }
 

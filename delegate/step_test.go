@@ -58,6 +58,10 @@ func TestStepResult(t *testing.T) {
 		{"what came before is taken away", `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n"},{"name":"h0"}],"routes":[{"dst":"10.8.0.0/16"}],"dns":{"domain":"x"}}`, `{}`,
 			`{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n"}]}`, `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n"}]}`, ""},
 		{"what nobody here knows", `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n","vlan":7}],"x":1}`, `{}`, "same", `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n","vlan":7}],"x":1}`, ""},
+		{"what nobody here knows, and nothing before", none, `{}`, `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n","vlan":7}],"ips":[{"address":"10.0.0.3/24","interface":0,"lease":8}],"x":1}`,
+			`{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n","vlan":7}],"ips":[{"address":"10.0.0.3/24","interface":0,"lease":8}],"x":1}`, "eth0"},
+		{"what nobody here knows, behind our own", none, `{"interfaces":[{"name":"own"}]}`, `{"cniVersion":"1.1.0","interfaces":[{"name":"own"},{"name":"eth0","sandbox":"/n","vlan":7}],"x":1}`,
+			`{"cniVersion":"1.1.0","interfaces":[{"name":"own"},{"name":"eth0","sandbox":"/n","vlan":7}],"x":1}`, "own eth0"},
 		{"the delegate speaks an older version", none, `{"interfaces":[{"name":"eth0","sandbox":"/n","mtu":5}]}`, `{"cniVersion":"0.4.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"version":"4","address":"10.0.0.3/24","interface":0}]}`,
 			`{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/n"}],"ips":[{"address":"10.0.0.3/24","interface":0}]}`, "eth0"},
 	} {
