@@ -206,3 +206,30 @@ func TestDHCPLeaseIsReleasedByTheRollback(t *testing.T) {
 		}
 	}
 }
+
+// Without the daemon an ADD fails at once, with the code that asks to come again, and a DEL succeeds: before any lease,
+// and after the daemon was killed, which leaves its socket.
+func TestDHCPDaemonIsNotThere(t *testing.T) {
+	ns, l := skeltest.NewNS(t), newSegment(t)
+	stop := l.daemon()
+	before := ns.Snapshot()
+	a, _ := l.attach(ns)
+	stop()
+	for _, del := range []skeltest.Call{l.add(ns).With(netconf.Del).WithPrev(a), l.add(ns).With(netconf.Del)} {
+		if said := del.Run(t.Context(), t, l.plugin).OK(t).Stderr; !strings.Contains(said, "daemon is not there") {
+			t.Errorf("no warning: %s", said)
+		}
+	}
+	for range 2 { // with the socket that nobody listens on, and without
+		l.add(ns).Run(t.Context(), t, l.plugin).Fails(t, netconf.CodeTryAgainLater, "dialing DHCP daemon", l.file("sock"))
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("left behind: %s", diff)
+		}
+		if err := os.RemoveAll(l.file("sock")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.daemon()
+	l.attach(ns)
+	l.add(ns).With(netconf.Del).Run(t.Context(), t, l.plugin).OK(t)
+}

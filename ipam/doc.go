@@ -29,7 +29,8 @@
 // The package never touches the kernel: addresses are words here. DEL asks nothing of the world but the
 // program: no namespace, no parent link, no prevResult. A plugin that looked its parent up before the
 // release has lost addresses for ever. So the one error of a DEL is the IPAM plugin's own: also that
-// its program is missing, for then an address stays taken, and a DEL after it was put back mends that.
+// its program is missing, for then an address stays taken, and a DEL after it was put back mends that. That
+// the daemon of the reference dhcp plugin is missing is none: it took its leases with it.
 //
 // The trap: FromConfig has no error to return, since a description of an attachment is pure. What is
 // wrong with the section is noted with [netconf.Request.Reject], and the step is nil as if there were

@@ -66,7 +66,12 @@ func (s *step) Del(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.forward(ctx, own)
+	err = s.forward(ctx, own)
+	if noDaemon(err) {
+		warn(req, "the IPAM plugin's daemon is not there, and with it what it had leased: the leases end by themselves", "plugin", s.name, "error", err.Error())
+		return nil
+	}
+	return err
 }
 
 // inKnownVersion is the request in the newest version, where its own is one that the IPAM plugin would
@@ -156,10 +161,23 @@ func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result
 			result, err = s.plugin.Call(ctx, again)
 		}
 	}
-	if delegate.NotRun(err) {
+	switch {
+	case delegate.NotRun(err):
 		err = netconf.Unchanged(placed(req, err)) // a DEL would not find the program either
+	case noDaemon(err):
+		err = netconf.Unchanged(netconf.Errorf(netconf.CodeTryAgainLater, "%w", err)) // nothing was asked; its own code is 999
 	}
 	return result, err
+}
+
+// noDaemon tells whether an error of the reference dhcp plugin says that no daemon listens on its socket. The daemon
+// keeps its leases in memory: without one there is nothing to release, now or when it has come back, and who took it off
+// the node for good could not delete a pod.
+func noDaemon(err error) bool {
+	if err == nil || !strings.Contains(err.Error(), "error dialing DHCP daemon: ") {
+		return false
+	}
+	return strings.Contains(err.Error(), "connect: no such file or directory") || strings.Contains(err.Error(), "connect: connection refused")
 }
 
 // placed says where the configuration names the plugin. The code stays: 7 would say that the configuration is wrong.

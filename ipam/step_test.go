@@ -328,3 +328,32 @@ esac
 		t.Errorf("%v: calls %q", err, said)
 	}
 }
+
+// The daemon of the reference dhcp plugin is not there: an ADD can come again, and a DEL has nothing to release, today or
+// when the daemon is back with an empty memory. All else that the plugin says is its error.
+func TestDaemonOfTheDHCPPluginIsNotThere(t *testing.T) {
+	t.Parallel()
+	for text, gone := range map[string]bool{
+		"error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: no such file or directory": true,
+		"error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: connection refused":        true,
+		"error dialing DHCP daemon: dial unix /run/cni/dhcp.sock: connect: permission denied":         false,
+		"error calling DHCP.Release: open /x: connect: no such file or directory":                     false,
+	} {
+		dir := program(t, book, "")
+		for _, verb := range []string{"ADD", "CHECK", "DEL"} {
+			write(t, filepath.Join(dir, "fail."+verb), `{"code":999,"msg":"`+text+`"}`)
+		}
+		req, log := call(t, netconf.Add, withIPAM, dir)
+		step := ipam.FromConfig(req)
+		code := map[bool]uint{true: 11, false: 999}[gone]
+		if err := step.Add(t.Context(), req); netconf.Code(err) != code || !strings.Contains(err.Error(), text) || netconf.IsUnchanged(err) != gone {
+			t.Errorf("ADD, unchanged %v: code %d: %v", netconf.IsUnchanged(err), netconf.Code(err), err)
+		}
+		if err := step.Check(t.Context(), req); netconf.Code(err) != code {
+			t.Errorf("CHECK: code %d: %v", netconf.Code(err), err)
+		}
+		if err := step.Del(t.Context(), req); (err == nil) != gone || strings.Contains(log.String(), text) != gone {
+			t.Errorf("DEL: %v, warned %q", err, log)
+		}
+	}
+}
