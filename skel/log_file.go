@@ -167,7 +167,7 @@ func openLog(path string) (*os.File, error) {
 		err = &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, netconf.Join(err, f.Close())
 	}
 	return f, nil
 }

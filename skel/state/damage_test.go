@@ -209,5 +209,44 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	wantEntry(t, h.open(t, one("c1"), netconf.Add), "k", "v")
 	wantEntry(t, h.open(t, one("c2"), netconf.Del), "k", "")
+	// What cannot be written is said once, on one line, and is no removal.
+	err := h.open(t, one("c1"), netconf.Add).Save("k", nil)
+	if text := fmt.Sprint(err); strings.Count(text, "read-only file system") != 1 || strings.ContainsAny(text, "\n;") || strings.Contains(text, "remove") {
+		t.Errorf("%q", text)
+	}
 	remount(t, h.Dir, "rw")
+}
+
+// Folders with something in them where the files belong keep no attachment from being made, time and again, and nothing
+// that is in them is lost.
+func TestFoldersInTheWayBlockNoADD(t *testing.T) {
+	t.Parallel()
+	for _, ends := range [][]string{{record}, {record, bad}, {record, bad, bad + ".1"}, {record + ".new"}, {record + ".new", bad}, {record, record + ".new", bad}, {bad}} {
+		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+			t.Parallel()
+			h := newStore(t)
+			kept := 0
+			for range 3 {
+				for _, end := range ends {
+					if err := os.MkdirAll(filepath.Join(h.Dir, end), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					h.put(t, filepath.Join(end, fmt.Sprint(kept)), "precious")
+					kept++
+				}
+				wantEntry(t, h.open(t, one("c1"), netconf.Add), "k", "")
+				r := h.open(t, one("c1"), netconf.Add)
+				save(t, r, "k", "v")
+				wantEntry(t, h.open(t, one("c1"), netconf.Check), "k", "v")
+				if err := r.Forget("k"); err != nil {
+					t.Error(err)
+				}
+			}
+			if found, err := filepath.Glob(filepath.Join(h.Dir, "*", "*")); err != nil || len(found) != kept {
+				t.Errorf("%v, %d of %d files: %q", err, len(found), kept, found)
+			}
+			h.put(t, record, "damaged") // a file, with a folder as its .bad
+			save(t, h.open(t, one("c1"), netconf.Add), "k", "v")
+		})
+	}
 }

@@ -137,7 +137,7 @@ func (r *Record) Remove() error {
 		}
 		errs = append(errs, err)
 	}
-	return r.failed(errors.Join(errs...))
+	return r.failed(netconf.Join(errs...))
 }
 
 // failed makes an error that names the file.
@@ -170,7 +170,7 @@ func (r *Record) read() (*file, error) {
 		return f, nil
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.As(err, &damaged) && (lenient || r.command == netconf.Add):
-		asideErr := r.setAside()
+		asideErr := r.setAside(ending)
 		if asideErr != nil && !lenient {
 			return nil, fmt.Errorf("%w; it could not be moved aside: %w", err, asideErr)
 		}
@@ -259,12 +259,27 @@ func (r *Record) identify(plugin, network string) bool {
 	return ok && of.Plugin == plugin && of.Network == network
 }
 
-// setAside moves a file that is no record out of the way. The last one stays, for a person to look at.
-func (r *Record) setAside() error {
-	if err := netconf.Before(r.ctx, "state rename "+r.Key()+ending); err != nil {
+// setAside moves what is no record, or no file that a writer left, out of the way.
+func (r *Record) setAside(end string) error {
+	to := r.spare(end)
+	if err := netconf.Before(r.ctx, "state rename "+r.Key()+end); err != nil {
 		return err
 	}
-	return os.Rename(r.base+ending, r.base+aside)
+	return os.Rename(r.base+end, to)
+}
+
+// spare is where it goes. A file replaces the last one; a folder, and what a folder is in the way of, gets a name that
+// is free: NAME.bad.1. Who has put it there has put something into it, perhaps, and without a way around it no ADD
+// of the attachment would succeed again.
+func (r *Record) spare(end string) string {
+	from, err := os.Lstat(r.base + end)
+	for n, to := 1, r.base+aside; ; n++ {
+		there, missing := os.Lstat(to)
+		if missing != nil || err == nil && !from.IsDir() && !there.IsDir() {
+			return to
+		}
+		to = fmt.Sprintf("%s%s.%d", r.base, aside, n)
+	}
 }
 
 // write replaces the file; without entries there is none.
@@ -276,7 +291,10 @@ func (r *Record) write(f *file) error {
 		return err
 	}
 	if len(f.Entries) == 0 {
-		return errors.Join(remove(r.base+ending), remove(r.base+beside))
+		if err := remove(r.base + ending); err != nil {
+			return err
+		}
+		return remove(r.base + beside)
 	}
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -288,19 +306,13 @@ func (r *Record) write(f *file) error {
 	if err := os.MkdirAll(filepath.Dir(r.base), 0o700); err != nil {
 		return err
 	}
-	if err := replace(r.base+ending, r.base+beside, data); err != nil {
-		return errors.Join(err, remove(r.base+beside))
-	}
-	return nil
+	return r.replace(data)
 }
 
 // replace writes a file beside and moves it into place. Nothing is synced: what a crash of the machine loses, it
 // loses with the attachment.
-func replace(path, beside string, data []byte) error {
-	if err := remove(beside); err != nil { // of a writer that was killed
-		return err
-	}
-	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (r *Record) replace(data []byte) error {
+	f, err := r.create()
 	if err != nil {
 		return err
 	}
@@ -308,10 +320,31 @@ func replace(path, beside string, data []byte) error {
 	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
-	return os.Rename(beside, path)
+	if err == nil {
+		err = os.Rename(r.base+beside, r.base+ending)
+	}
+	if err != nil {
+		_ = remove(r.base + beside) // what went wrong is in err; what stays the next writer takes, or Remove
+	}
+	return err
+}
+
+// create makes the file beside. One that is there is a killed writer's; a folder with something in it is somebody else's.
+func (r *Record) create() (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(r.base+beside, flags, 0o600)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := remove(r.base + beside); err != nil {
+		if err := r.setAside(beside); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(r.base+beside, flags, 0o600)
 }
 
 func remove(path string) error {
