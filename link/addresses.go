@@ -6,7 +6,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/cnikit/cnikit/netconf"
 )
 
 // Addresses puts what IPAM answered on the attachment's interface and sets it up: the step that follows the
@@ -72,16 +71,10 @@ const (
 
 // UnmarshalText reads "auto", "off", "own" or nothing, which is auto.
 func (m *DADMode) UnmarshalText(text []byte) error {
-	mode, err := netconf.OneOf(text, "auto", DADOff, DADOwn)
-	if err != nil && len(text) > 0 {
-		return err
-	}
-	if mode == "auto" {
-		mode = DADAuto
-	}
-	*m = mode
-	return nil
+	return dadModes.parse(text, m)
 }
+
+var dadModes = choices[DADMode, struct{}]{{name: "auto"}, {name: string(DADOff)}, {name: string(DADOwn)}}
 
 // Name is "addresses".
 func (a Addresses) Name() string { return "addresses" }
