@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
-
 )
 
 // Addresses puts what IPAM answered on the attachment's interface and sets it up: the step that follows the
