@@ -1,0 +1,143 @@
+package hostlocal
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// The files of the reference plugin: ADDRESS, which says who has it; last_reserved_ip.N, the address that was given
+// last from set N; lock. Ours beside them begin with last_reserved_ip., which its GC spares.
+const (
+	lastName = "last_reserved_ip."
+	lockName = "lock"
+	newName  = "last_reserved_ip.cnikit-new"
+)
+
+// ownerOf is what a lease's file says of an attachment, and what the oldest releases of the reference plugin wrote,
+// which has no interface.
+func ownerOf(containerID, ifname string) (owner, old string) {
+	old = strings.TrimSpace(containerID)
+	return old + "\r\n" + ifname, old
+}
+
+// owner is the owner that the content of a lease's file names; "" if the file is empty, or was half on the disk when the power
+// went.
+func owner(content []byte) string {
+	return strings.TrimSpace(strings.Trim(string(content), "\x00"))
+}
+
+// fileName is the name of an address's file.
+func fileName(a netip.Addr) string {
+	if runtime.GOOS == "windows" {
+		return strings.ReplaceAll(a.String(), ":", "_")
+	}
+	return a.String()
+}
+
+// addressOf is the address whose file has a name.
+func addressOf(name string) (netip.Addr, bool) {
+	if name == "" || !strings.ContainsRune("0123456789abcdef:", rune(name[0])) {
+		return netip.Addr{}, false
+	}
+	text := name
+	if runtime.GOOS == "windows" {
+		text = strings.ReplaceAll(name, "_", ":")
+	}
+	a, err := netip.ParseAddr(text)
+	return a, err == nil && a.Zone() == "" && fileName(a) == name
+}
+
+func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// holder reads who has an address: "" if the file says nothing. free tells that there is no file.
+func (s *store) holder(a netip.Addr) (who string, free bool, err error) {
+	content, err := os.ReadFile(s.path(fileName(a)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", true, nil
+	}
+	return owner(content), false, err
+}
+
+// lease is a file that is complete and has no address's name yet: a lease is there whole or not at all, whenever the
+// process is killed.
+func (s *store) newLease(ctx context.Context, who string) error {
+	if err := netconf.Before(ctx, "write "+s.path(newName)); err != nil {
+		return err
+	}
+	path := s.path(newName)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) { // of a process that was killed; it may be a lease's second name, so it is not written to
+		if err = os.Remove(path); err == nil {
+			f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		}
+	}
+	if err != nil {
+		return s.unusable(err)
+	}
+	_, err = f.WriteString(who)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return s.unusable(errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
+
+// name gives the new lease an address's name, unless that is taken.
+func (s *store) name(ctx context.Context, a netip.Addr) (taken bool, err error) {
+	path := s.path(fileName(a))
+	if err := netconf.Before(ctx, "link "+path); err != nil {
+		return false, err
+	}
+	err = os.Link(s.path(newName), path)
+	if errors.Is(err, fs.ErrExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, s.unusable(err)
+	}
+	return false, nil
+}
+
+// free removes a lease.
+func (s *store) release(ctx context.Context, a netip.Addr, who string) error {
+	path := s.path(fileName(a))
+	if err := netconf.Before(ctx, "remove "+path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s.unusable(err)
+	}
+	s.index.remove(who, a)
+	return nil
+}
+
+// last reads the address that was given last from a set; not valid if that is not known.
+func (s *store) last(n string) netip.Addr {
+	text, err := os.ReadFile(s.path(lastName + n))
+	if err != nil {
+		return netip.Addr{} // the search begins at the first address
+	}
+	a, err := netip.ParseAddr(string(text))
+	if err != nil {
+		return netip.Addr{} // half-written
+	}
+	return a.Unmap()
+}
+
+func (s *store) setLast(ctx context.Context, n string, a netip.Addr) error {
+	path := s.path(lastName + n)
+	if err := netconf.Before(ctx, "write "+path); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(a.String()), 0o600); err != nil {
+		return s.unusable(err)
+	}
+	return nil
+}

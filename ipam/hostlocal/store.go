@@ -1,0 +1,249 @@
+package hostlocal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	"github.com/cnikit/cnikit/internal/flock"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// store is the folder of a network's leases, locked.
+type store struct {
+	dir   string
+	warn  func(msg string, args ...any)
+	lock  *os.File
+	index *index
+}
+
+// small is the number of files up to which an index that is not trusted is made anew by any call. Above it an ADD
+// does not wait for that. It is above the largest /24.
+const small = 300
+
+// open locks the folder, which create makes first. Without create, a folder that is not there is no error: the
+// store is nil.
+func open(ctx context.Context, req *netconf.Request, dir string, create bool) (*store, error) {
+	s := &store{dir: dir, warn: req.Warn}
+	if s.warn == nil { // a request made by hand
+		s.warn = func(string, ...any) {}
+	}
+	for {
+		_, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			if !create {
+				return nil, nil
+			}
+			if err = netconf.Before(ctx, "mkdir "+dir); err != nil {
+				return nil, err
+			}
+			err = os.MkdirAll(dir, 0o755)
+		}
+		if err != nil {
+			return nil, s.unusable(err)
+		}
+		taken, err := s.take(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the folder was removed this moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		if taken {
+			break
+		}
+	}
+	s.index = openIndex(dir, s.path(indexName))
+	return s, nil
+}
+
+// take waits for the lock until the context ends. A holder that was killed holds nothing. taken is false if the file
+// was replaced in the meantime.
+func (s *store) take(ctx context.Context) (taken bool, err error) {
+	path := s.path(lockName)
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err != nil {
+		return false, s.unusable(err)
+	}
+	if taken, err = flock.Try(f); err == nil && !taken {
+		done := make(chan error, 1)
+		go func() { done <- wait(f) }()
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			go func() { // whoever holds it may take long; the lock must not stay with us then
+				<-done
+				_ = f.Close() // nothing was written
+			}()
+			return false, netconf.Errorf(netconf.CodeTryAgainLater, "the store %q is locked: %w", s.dir, context.Cause(ctx))
+		}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return false, s.unusable(err)
+	}
+	if !flock.StillAt(f, path) {
+		_ = f.Close() // nothing was written
+		return false, nil
+	}
+	s.lock = f
+	return true, nil
+}
+
+// close gives the lock back. What the index lacks is only slow.
+func (s *store) close() {
+	if err := s.index.close(); err != nil {
+		s.warn("the index of leases", "error", err.Error())
+	}
+	_ = s.lock.Close() // nothing was written
+}
+
+// finish writes the index. A call whose leases are right does not fail for it.
+func (s *store) finish(ctx context.Context) error {
+	if !s.index.changed {
+		return nil
+	}
+	if err := netconf.Before(ctx, "write "+s.index.path); err != nil {
+		return err
+	}
+	if err := s.index.finish(); err != nil {
+		s.warn("the index of leases cannot be written: the next call reads them all", "error", err.Error())
+	}
+	return nil
+}
+
+func (s *store) unusable(err error) error {
+	return netconf.Errorf(netconf.CodeBadStore, "the store %q cannot be used: %w", s.dir, err)
+}
+
+// settle makes the index complete, if it is not; of a store that is large only if it has to be.
+func (s *store) settle(ctx context.Context, must bool) error {
+	if s.index.trusted {
+		return nil
+	}
+	if !must {
+		names, err := s.names(small + 1)
+		if err != nil || len(names) > small {
+			return err
+		}
+	}
+	return s.rebuild(ctx, nil)
+}
+
+// names lists files of the folder, at most n of them; n < 0: all.
+func (s *store) names(n int) ([]string, error) {
+	f, err := os.Open(s.dir)
+	if err != nil {
+		return nil, s.unusable(err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(n)
+	if err != nil && len(names) == 0 && n < 0 {
+		return nil, s.unusable(err)
+	}
+	return names, nil
+}
+
+// rebuild reads all leases into a new index. Those of owners that are stale are removed, and so is what was left by a
+// process that was killed: under the lock nobody is about to write into an empty file. It goes on after an error of
+// a removal.
+func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error {
+	names, err := s.names(-1)
+	if err != nil {
+		return err
+	}
+	slots := uint64(minSlots)
+	for slots < uint64(3*len(names)) {
+		slots *= 2
+	}
+	s.index.clear(slots)
+	var errs []error
+	for i, name := range names {
+		if i%1024 == 1023 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a, ok := addressOf(name)
+		switch {
+		case name == newName:
+			errs = append(errs, s.discard(ctx, name))
+		case !ok:
+		default:
+			errs = append(errs, s.read(ctx, a, stale))
+		}
+	}
+	if s.index.err == nil {
+		s.index.trusted = true
+	}
+	return netconf.Join(errs...)
+}
+
+// read puts the lease of an address into the index, or removes it.
+func (s *store) read(ctx context.Context, a netip.Addr, stale func(who string) bool) error {
+	who, free, err := s.holder(a)
+	switch {
+	case free:
+		return nil
+	case err != nil: // a folder, perhaps: not ours, and nobody can have the address
+		s.index.take(a)
+		s.warn("a lease cannot be read: its address is not given", "address", a.String(), "error", err.Error())
+		return nil
+	case who == "" || stale != nil && stale(who):
+		if err := s.discard(ctx, fileName(a)); err != nil {
+			s.index.take(a)
+			return err
+		}
+		return nil
+	}
+	s.index.add(who, a)
+	return nil
+}
+
+// discard removes a file. An empty one that cannot be removed, as in a store that is read-only, fails nothing.
+func (s *store) discard(ctx context.Context, name string) error {
+	if err := netconf.Before(ctx, "remove "+s.path(name)); err != nil {
+		return err
+	}
+	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s.unusable(err)
+	}
+	return nil
+}
+
+// held lists the addresses that an attachment has, by the index. What that says is held against the files; if it is
+// wrong where it was trusted, somebody wrote behind its back, and it is made anew.
+func (s *store) held(ctx context.Context, who ...string) (map[netip.Addr]string, error) {
+	found := map[netip.Addr]string{}
+	for _, w := range who {
+		for _, a := range s.index.owned(w) {
+			is, _, err := s.holder(a)
+			if err == nil && is == w {
+				found[a] = w
+				continue
+			}
+			if s.index.trusted {
+				if err := s.rebuild(ctx, nil); err != nil {
+					return nil, err
+				}
+				return s.held(ctx, who...)
+			}
+			s.index.remove(w, a)
+			if is != "" || err != nil {
+				s.index.take(a) // somebody else's
+			}
+		}
+	}
+	if s.index.err != nil {
+		cause := s.index.err
+		if err := s.rebuild(ctx, nil); err != nil {
+			return nil, fmt.Errorf("%w (the index: %w)", err, cause)
+		}
+		return s.held(ctx, who...)
+	}
+	return found, nil
+}
