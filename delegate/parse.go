@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/containernetworking/cni/pkg/version"
 
@@ -122,14 +121,11 @@ func (l *list) switched(key string) bool {
 	if !ok {
 		return false
 	}
-	switch strings.ToLower(strings.Trim(string(value), `"`)) {
-	case "true":
-		return true
-	case "false":
-		return false
+	var on netconf.Switch
+	if err := on.UnmarshalJSON(value); err != nil {
+		l.wrong(netconf.CodeDecodingFailure, key, "%w", err)
 	}
-	l.wrong(netconf.CodeDecodingFailure, key, "expected true or false")
-	return false
+	return bool(on)
 }
 
 // versions reads cniVersions and chooses one.
@@ -184,7 +180,7 @@ func (l *list) plugin(path string, plugin json.RawMessage) {
 		return
 	}
 	_, err := netconf.ParseNetwork(plugin)
-	for _, err := range split(err) {
+	for _, err := range netconf.Split(err) {
 		e, ok := err.(*netconf.Error)
 		switch {
 		case !ok:
@@ -202,17 +198,6 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// split lists what netconf.Join joined.
-func split(err error) []error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		return all.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
-}
-
 // Choose sets CNIVersion to the highest version that the configuration names and that is among the supported ones
 // (SPEC, section 1 "Version considerations"). A configuration that names none is of 0.1.0. If there is no such
 // version nothing is changed and the error has code 1. ParseNetwork has chosen among all that this library knows;
@@ -222,12 +207,7 @@ func (n *Network) Choose(supported ...string) error {
 	if len(named) == 0 {
 		named = []string{n.version()}
 	}
-	best := ""
-	for _, v := range named {
-		if slices.Contains(supported, v) && (netconf.Network{CNIVersion: v}).Is(best) {
-			best = v
-		}
-	}
+	best := netconf.Newest(named, supported)
 	if best == "" {
 		return netconf.Errorf(netconf.CodeIncompatibleVersion, "network %q has the versions %q: expected one of %q", n.Name, named, supported)
 	}

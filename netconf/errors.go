@@ -152,22 +152,31 @@ func Join(errs ...error) error {
 	return all
 }
 
-// split lists what Join joined.
-func split(err error) []error {
-	if all, ok := err.(joined); ok {
-		return all
+// Split lists what Join, or errors.Join, joined: one error by itself, none for nil. An error that wraps several in a text
+// of its own is one.
+func Split(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		errs := all.Unwrap()
+		if text := err.Error(); text == texts(errs, "; ") || text == texts(errs, "\n") {
+			return errs
+		}
 	}
 	return []error{err}
 }
 
+func texts(errs []error, between string) string {
+	all := make([]string, len(errs))
+	for i, err := range errs {
+		all[i] = err.Error()
+	}
+	return strings.Join(all, between)
+}
+
 type joined []error
 
-func (j joined) Error() string {
-	texts := make([]string, len(j))
-	for i, err := range j {
-		texts[i] = err.Error()
-	}
-	return strings.Join(texts, "; ")
-}
+func (j joined) Error() string { return texts(j, "; ") }
 
 func (j joined) Unwrap() []error { return j }

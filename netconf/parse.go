@@ -132,7 +132,7 @@ func (r *Request) readPrev() error {
 	}
 	prev, err := ParseResult(raw, r.Network.CNIVersion)
 	if err != nil {
-		return r.within("prevResult", split(err))
+		return r.within("prevResult", Split(err))
 	}
 	r.Prev, r.prevRaw = prev, raw
 	return nil

@@ -59,7 +59,7 @@ func (v *validation) file(conflist bool) {
 	}
 	_, err := netconf.ParseNetwork(v.data)
 	var whole *netconf.Error
-	if errs := flatten(err); len(errs) > 0 && errors.As(errs[0], &whole) && whole.Path == "" { // no JSON object, or too much of one
+	if errs := netconf.Split(err); len(errs) > 0 && errors.As(errs[0], &whole) && whole.Path == "" { // no JSON object, or too much of one
 		v.errors(err, text{data: v.data})
 		return
 	}
@@ -72,11 +72,11 @@ func (v *validation) file(conflist bool) {
 	t := text{data: v.data, start: bytes.IndexByte(v.data, '{')}
 	t.version = t.start
 	if m := top.get("cniVersion"); m != nil {
-		t.version = m.start
+		t.version = m.Start
 	}
 	v.plugin(t)
 	if v.mine == 0 && top.get("type") != nil {
-		v.note(top.get("type").start, false, "type: this is %s: expected %q", top.get("type").value(v.data), v.name)
+		v.note(top.get("type").Start, false, "type: this is %s: expected %q", top.get("type").Value(v.data), v.name)
 	}
 }
 
@@ -137,7 +137,7 @@ func (t text) prefix() string {
 // errors notes an error about a plugin's text, or each of several that are joined.
 func (v *validation) errors(err error, t text) {
 	line, column := v.lines.Place(t.start)
-	for _, err := range flatten(err) {
+	for _, err := range netconf.Split(err) {
 		f := finding{line: line, column: column, text: err.Error()}
 		var e *netconf.Error
 		if errors.As(err, &e) {
@@ -162,16 +162,6 @@ func (v *validation) errors(err error, t text) {
 		v.add(f)
 		line, column = f.line, f.column // "and 3 more errors" comes behind the last
 	}
-}
-
-func flatten(err error) []error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		return all.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }
 
 // warned notes what Decode or the plugin warns of. Decode puts the place before its text.
