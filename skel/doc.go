@@ -26,7 +26,9 @@
 //     error. With "log": {"file": "/var/log/x.log"} in a configuration there too, and a line at the end of
 //     each call. "level" (off, error, warn, info, debug) is the file's, which has info by default, or that of
 //     stderr where there is no file; debug has the begin and end of each step. A file that cannot be written fails no
-//     call. Each line has the attachment, the step, and the traceparent of TRACEPARENT; see [Logger].
+//     call. Each line has the attachment, the step (empty outside of one), how long the call has run,
+//     and the traceparent of TRACEPARENT; the one at the end of the call has TRACESTATE and BAGGAGE too, which can be
+//     8 kB each. A line is one write; where a disk that fills takes only a part of it, that part is a line. See [Logger].
 //
 // [Plugin.Do] serves a call in-process, for daemons and delegates; [Plugin.Run] takes environment and
 // streams as values, for tests (see the package skeltest); [Funcs] is for verbs written by hand.

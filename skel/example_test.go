@@ -135,5 +135,5 @@ func ExampleLogger() {
 	}
 	// Output:
 	// level=INFO msg="the daemon has answered" plugin=eni verb=ADD network=net container=c1 ifname=eth0 step=daemon device=ens5
-	// level=INFO msg=done plugin=eni verb=ADD network=net container=c1 ifname=eth0 code=0
+	// level=INFO msg=done plugin=eni verb=ADD network=net container=c1 ifname=eth0 step="" code=0
 }

@@ -38,37 +38,62 @@ func (c *core) openLog(req *netconf.Request, stderr io.Writer, begun time.Time) 
 	h := newHandler(conf, out, lines)
 	l = &callLog{to: h, plugin: c.name, req: req, begun: begun, said: &warnings{}}
 	h.lost = onlyOnce(func(err error) {
-		alone := &callLog{to: h.stderr, plugin: c.name, req: req}
+		alone := &callLog{to: h.stderr, plugin: c.name, req: req, begun: begun}
 		alone.warn("the log file cannot be written, goes on without it", "file", file.path, "error", err.Error())
 	})
 	req.Stderr, req.Warn = out, l.warn
 	return l, lines.close
 }
 
-// attrs are those of every line of the call.
-func (l *callLog) attrs() []slog.Attr {
+// handler writes what every line of the call has; step is empty outside of one.
+func (l *callLog) handler(step string) slog.Handler {
 	attrs := []slog.Attr{
 		slog.String("plugin", l.plugin), slog.String("verb", string(l.req.Command)), slog.String("network", l.req.Network.Name),
-		slog.String("container", l.req.ContainerID), slog.String("ifname", l.req.IfName),
+		slog.String("container", l.req.ContainerID), slog.String("ifname", l.req.IfName), slog.String("step", step),
 	}
 	if t := lookup(l.req.Environ, "TRACEPARENT"); isTraceparent(t) {
 		attrs = append(attrs, slog.String("traceparent", t))
 	}
-	return attrs
+	return timed{Handler: l.to.WithAttrs(attrs), begun: l.begun}
 }
 
-// line writes a line, of a step if that is not empty. A log that cannot be written is no reason for a call to fail.
+// timed puts into each line how long the call has run so far: when it is written, and outside of the groups that an
+// author has opened.
+type timed struct {
+	slog.Handler
+	begun time.Time
+	then  []func(slog.Handler) slog.Handler // what the author has added
+}
+
+func (t timed) Handle(ctx context.Context, r slog.Record) error {
+	h := t.Handler.WithAttrs([]slog.Attr{slog.Duration("duration", time.Since(t.begun).Round(time.Microsecond))})
+	for _, add := range t.then {
+		h = add(h)
+	}
+	return h.Handle(ctx, r)
+}
+
+func (t timed) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return t.with(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
+}
+
+func (t timed) WithGroup(name string) slog.Handler {
+	return t.with(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
+}
+
+func (t timed) with(add func(slog.Handler) slog.Handler) slog.Handler {
+	t.then = append(slices.Clip(t.then), add)
+	return t
+}
+
+// line writes a line. A log that cannot be written is no reason for a call to fail.
 func (l *callLog) line(ctx context.Context, level slog.Level, step, msg string, more ...any) {
 	if !l.to.Enabled(ctx, level) {
 		return
 	}
 	r := slog.NewRecord(time.Now(), level, msg, 0)
-	r.AddAttrs(l.attrs()...)
-	if step != "" {
-		r.AddAttrs(slog.String("step", step))
-	}
 	r.Add(more...)
-	_ = l.to.Handle(ctx, r) // see above
+	_ = l.handler(step).Handle(ctx, r) // see above
 }
 
 // panicked is what is warned of with the stack of a panic, which is an error.
@@ -102,7 +127,6 @@ func (l *callLog) end(ctx context.Context, err error) {
 	if err != nil {
 		level, msg, attrs = slog.LevelError, "failed", append(attrs, "error", err.Error())
 	}
-	attrs = append(attrs, "duration", time.Since(l.begun).Round(time.Microsecond))
 	for _, key := range []string{"TRACESTATE", "BAGGAGE"} {
 		if v := lookup(l.req.Environ, key); isPrintable(v) {
 			attrs = append(attrs, strings.ToLower(key), v)
@@ -141,7 +165,7 @@ func logged(ctx context.Context, req *netconf.Request, name string, f func(conte
 	verb, begun := string(req.Command), time.Now() // in a rollback, DEL
 	l.line(ctx, slog.LevelDebug, name, verb+" begins")
 	err := f(ctx)
-	attrs := []any{slog.Duration("duration", time.Since(begun).Round(time.Microsecond))}
+	attrs := []any{slog.Duration("took", time.Since(begun).Round(time.Microsecond))}
 	if err != nil {
 		attrs = append(attrs, "error", err.Error())
 	}
@@ -150,7 +174,7 @@ func logged(ctx context.Context, req *netconf.Request, name string, f func(conte
 }
 
 // Logger returns the log of the call that the context of a step's method belongs to. Each line has the plugin,
-// verb, network, container, interface and step already; what is at which level is said in the package
+// verb, network, container, interface, step, and how long the call has run already; what is at which level is said in the package
 // comment. Elsewhere it is a logger that drops everything. Values must not be secret: logs are read by many.
 //
 // It is for the steps of a plugin. What a runtime's operator should know for sure is said by
@@ -160,14 +184,10 @@ func Logger(ctx context.Context) *slog.Logger {
 	if at == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	var attrs []slog.Attr
-	if at.log != nil {
-		attrs = at.log.attrs()
+	if at.log == nil {
+		return slog.New(at.to)
 	}
-	if at.step != "" {
-		attrs = append(attrs, slog.String("step", at.step))
-	}
-	return slog.New(at.to.WithAttrs(attrs))
+	return slog.New(at.log.handler(at.step))
 }
 
 // WithLogger returns a context in which [Plugin.Do] logs to a logger of its caller's, which also gets the

@@ -152,7 +152,30 @@ func (l *logFile) Write(p []byte) (int, error) {
 	if l.err != nil {
 		return 0, l.err
 	}
-	return l.f.Write(p)
+	n, err := l.f.Write(p)
+	if n > 0 && n < len(p) {
+		l.endLine()
+	}
+	return n, err
+}
+
+// endLine makes the last byte of a line that was written in part a line break, for which a full disk has room. Of a file that
+// is only appended to nobody else has that byte.
+func (l *logFile) endLine() {
+	end, err := l.f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(l.path, os.O_WRONLY|logFlags, 0) // what is appended to cannot be written elsewhere
+	if err != nil {
+		return
+	}
+	there, err1 := f.Stat()
+	ours, err2 := l.f.Stat()
+	if err1 == nil && err2 == nil && os.SameFile(there, ours) {
+		_, _ = f.WriteAt([]byte{'\n'}, end-1) // at worst the next line stands behind the half one
+	}
+	_ = f.Close() // as above
 }
 
 // openLog opens a file that is there, or makes it, for root alone. It must be a plain file: in a folder that

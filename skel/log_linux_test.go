@@ -1,6 +1,7 @@
 package skel_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,6 +98,36 @@ func TestLogFileOnADiskThatIsFullOrReadOnly(t *testing.T) {
 	mount(t, dir, unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	fileCannotBeWritten(t, filepath.Join(dir, "log"))
 	fileCannotBeWritten(t, filepath.Join(dir, "other"))
+}
+
+// A disk that fills takes half a line. What is written when there is room again is on a line of its own.
+func TestHalfALineIsALine(t *testing.T) {
+	skeltest.NeedRoot(t)
+	dir := t.TempDir()
+	mount(t, dir, 0, "size=16k")
+	file, fill := filepath.Join(dir, "log"), filepath.Join(dir, "fill")
+	if err := os.WriteFile(file, bytes.Repeat([]byte{'\n'}, 4096-40), 0o600); err != nil { // 40 bytes are left of its page
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("fill the disk: %v", err)
+	}
+	p := plugin(t, &step{name: "a", j: &journal{}, add: iface})
+	c := withLog(netconf.Add, `{"file":"`+file+`"}`)
+	c.Run(t.Context(), t, p).OK(t)
+	if half := strings.TrimLeft(logOf(t, file), "\n"); len(half) != 40 || strings.Index(half, "\n") != 39 {
+		t.Fatalf("no half a line: %q", half)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	}
+	text := strings.TrimLeft(logOf(t, file), "\n")
+	if _, rest, _ := strings.Cut(text, "\n"); len(lines(t, rest)) != 2 || strings.Index(text, "\n") != 39 || strings.Contains(text, "\n\n") {
+		t.Errorf("%q", text)
+	}
 }
 
 // The process, with a file that it may not write to for anybody else's sake: what is there is appended to.

@@ -51,7 +51,7 @@ func lines(t *testing.T, log string) []line {
 			}
 			rest = value[end:]
 		}
-		for _, key := range []string{"time", "level", "msg", "plugin", "verb", "network", "container", "ifname"} {
+		for _, key := range []string{"time", "level", "msg", "plugin", "verb", "network", "container", "ifname", "step", "duration"} {
 			if _, ok := l[key]; !ok {
 				t.Errorf("a line without %s: %q", key, text)
 			}
@@ -165,9 +165,15 @@ func TestLogLines(t *testing.T) {
 	if l := ls[1]; l["level"] != "WARN" || l["msg"] != "two\nlines" || l["key"] != "v\n\"alue\" = " || l["n"] != "7" || l["step"] != "my step" {
 		t.Errorf("warning %v", l)
 	}
-	for _, i := range []int{2, 4, 5} {
-		if d, err := time.ParseDuration(ls[i]["duration"]); err != nil || d <= 0 {
-			t.Errorf("duration %v", ls[i])
+	before := time.Duration(0)
+	for i, l := range ls { // the call's so far, and what a step took
+		d, err := time.ParseDuration(l["duration"])
+		if err != nil || d < before || d == 0 {
+			t.Errorf("duration after %v: %v", before, l)
+		}
+		before = d
+		if took, err := time.ParseDuration(l["took"]); (i == 2 || i == 4) != (err == nil) || took > d {
+			t.Errorf("took %v", l)
 		}
 	}
 	if l := ls[2]; !strings.Contains(l["error"], "no address") {
