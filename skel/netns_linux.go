@@ -11,6 +11,12 @@ const (
 	procMagic = 0x9fa0
 )
 
+// ownPath leads to the namespace of the thread that follows it.
+const ownPath = "/proc/thread-self/ns/net"
+
+// socketNetns is SIOCGSKNS, which opens the namespace of a socket; since Linux 4.10, and for who may change the network.
+const socketNetns = 0x894c
+
 // ownNetns tells whether path names the network namespace that the process is in. A path that is
 // missing, and a stale one (an empty plain file, as a bind mount leaves it), is an error; what
 // is something else altogether is errNotNetns.
@@ -29,8 +35,24 @@ func ownNetns(path string) (bool, error) {
 		}
 		return false, errNotNetns
 	}
-	if err := syscall.Stat("/proc/thread-self/ns/net", &own); err != nil {
-		return false, os.NewSyscallError("stat /proc/thread-self/ns/net", err)
+	if err := statNetns(&own); err != nil {
+		return false, os.NewSyscallError("stat "+ownPath, err)
 	}
 	return there.Dev == own.Dev && there.Ino == own.Ino, nil
+}
+
+// statNetns describes the namespace of the calling thread: by a socket where that is allowed, since a path below
+// /proc/PID/task costs who waits for the process (see link.Current).
+func statNetns(st *syscall.Stat_t) error {
+	s, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return syscall.Stat(ownPath, st)
+	}
+	defer syscall.Close(s)
+	fd, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), socketNetns, 0)
+	if errno != 0 {
+		return syscall.Stat(ownPath, st)
+	}
+	defer syscall.Close(int(fd))
+	return syscall.Fstat(int(fd), st)
 }
