@@ -108,13 +108,6 @@ func byIndex(n *NS, l netlink.Link) (netlink.Link, error) {
 	return mustBe(now, err, l.Attrs().Name)
 }
 
-func mustBe(l netlink.Link, err error, name string) (netlink.Link, error) {
-	if err == nil && l == nil {
-		err = &Error{Op: "link get", Name: name, Err: unix.ENODEV}
-	}
-	return l, err
-}
-
 func aliasOf(n *NS, name string) (string, error) {
 	l, err := byName(n, name)
 	if err != nil {

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/cnikit/cnikit/netconf"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -16,12 +15,7 @@ const dhcp = "dhcp"
 // stateKey is what a chained plugin's addresses are kept under in req.State.
 const stateKey = "link.addresses."
 
-func (a Addresses) name(req *netconf.Request) string {
-	if a.Interface != "" {
-		return a.Interface
-	}
-	return req.IfName
-}
+func (a Addresses) name(req *netconf.Request) string { return ifName(req, a.Interface) }
 
 // Add puts the addresses and routes of req.Result on the interface and sets it up. It writes the interface
 // into those addresses, and into the routes what was decided about them: metric, scope, and in a chained
@@ -71,7 +65,7 @@ func (a Addresses) prepare(ctx context.Context, req *netconf.Request, index int,
 		return plan, n, err
 	}
 	if err = plan.absent(n, name); err == nil {
-		err = a.save(ctx, req, plan)
+		err = keep(ctx, req, stateKey+name, plan)
 	}
 	return plan, n, err
 }
@@ -118,13 +112,14 @@ func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
 // addresses to be there while it releases them, they are left to go with the link too, but in a chained plugin.
 func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	name := a.name(req)
-	plan, kept, err := a.load(req)
+	plan := &AddressPlan{}
+	there, err := kept(req, stateKey+name, plan)
 	if err != nil {
 		return err
 	}
 	labelled := false
 	switch {
-	case kept:
+	case there:
 	case req.Network.IPAM.Type == dhcp:
 		return nil
 	case netconf.Attached(req.Result, name) >= 0:
@@ -139,13 +134,10 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 			return err
 		}
 	}
-	if !kept {
+	if !there {
 		return nil
 	}
-	if err := netconf.Before(ctx, "state forget "+stateKey+name); err != nil {
-		return err
-	}
-	return req.State.Forget(stateKey + name)
+	return forget(ctx, req, stateKey+name)
 }
 
 // remove deletes the plan, if the link's label does not forbid it.
@@ -165,37 +157,4 @@ func (a Addresses) remove(ctx context.Context, req *netconf.Request, plan *Addre
 	}
 	plan.Warn = req.Warn
 	return plan.Delete(ctx, n, name)
-}
-
-// save keeps the plan of a chained plugin, before anything is done.
-func (a Addresses) save(ctx context.Context, req *netconf.Request, plan *AddressPlan) error {
-	if req.State == nil { // not under skel: Del goes by the prevResult
-		return nil
-	}
-	key := stateKey + a.name(req)
-	data, err := json.Marshal(plan)
-	if err == nil {
-		err = netconf.Before(ctx, "state save "+key)
-	}
-	if err == nil {
-		err = req.State.Save(key, data)
-	}
-	return err
-}
-
-// load reads what save kept; ok tells whether there was anything.
-func (a Addresses) load(req *netconf.Request) (plan *AddressPlan, ok bool, err error) {
-	if req.State == nil {
-		return nil, false, nil
-	}
-	key := stateKey + a.name(req)
-	data, err := req.State.Load(key)
-	if err != nil || data == nil {
-		return nil, false, err
-	}
-	plan = &AddressPlan{}
-	if err := json.Unmarshal(data, plan); err != nil {
-		return nil, false, netconf.Errorf(netconf.CodeBadStore, "state %q: %w", key, err)
-	}
-	return plan, true, nil
 }

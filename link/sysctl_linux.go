@@ -50,17 +50,3 @@ func (n *NS) ReadSysctl(key string) (string, error) {
 	}
 	return strings.TrimRight(string(data), "\n"), nil
 }
-
-// checkSysctl refuses a key that leaves /proc/sys/net: only there does the thread's namespace count.
-func checkSysctl(key string) error {
-	parts := strings.Split(key, "/")
-	if len(parts) < 3 || parts[0] != "net" {
-		return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "expected net/PART/.../NAME")
-	}
-	for _, part := range parts {
-		if part == "" || part == "." || part == ".." {
-			return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "expected net/PART/.../NAME without empty parts, %q or %q", ".", "..")
-		}
-	}
-	return nil
-}

@@ -1,0 +1,112 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/cnikit/cnikit/netconf"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/vishvananda/netlink"
+)
+
+// What the steps have in common that change a link another plugin made: to find it, and to keep in req.State how it was.
+
+// chained finds the link that such a step works on. One that is not there is an error with code 7.
+func chained(req *netconf.Request, name string) (*NS, netlink.Link, error) {
+	n, err := Container(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := find(n, name)
+	if err == nil && l == nil {
+		err = badLink(name, "there is no such link in the container: the plugin that makes it comes first in the chain")
+	}
+	return n, l, err
+}
+
+// mustBe turns a link that was not found into an error.
+func mustBe(l netlink.Link, err error, name string) (netlink.Link, error) {
+	if err == nil && l == nil {
+		err = &Error{Op: "link get", Name: name, Err: syscall.ENODEV}
+	}
+	return l, err
+}
+
+// ifName is the name of the link that a step works on.
+func ifName(req *netconf.Request, own string) string {
+	if own != "" {
+		return own
+	}
+	return req.IfName
+}
+
+// keep writes down what DEL has to know, before anything is changed. A request without State, as a daemon may make
+// it, keeps nothing.
+func keep(ctx context.Context, req *netconf.Request, key string, v any) error {
+	if req.State == nil {
+		return nil
+	}
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = netconf.Before(ctx, "state save "+key)
+	}
+	if err == nil {
+		err = req.State.Save(key, data)
+	}
+	return err
+}
+
+// kept reads what keep wrote; ok tells whether there was anything.
+func kept(req *netconf.Request, key string, into any) (ok bool, err error) {
+	if req.State == nil {
+		return false, nil
+	}
+	data, err := req.State.Load(key)
+	if err != nil || data == nil {
+		return false, err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return false, netconf.Errorf(netconf.CodeBadStore, "state %q: %w", key, err)
+	}
+	return true, nil
+}
+
+// forget drops what keep wrote.
+func forget(ctx context.Context, req *netconf.Request, key string) error {
+	if err := netconf.Before(ctx, "state forget "+key); err != nil {
+		return err
+	}
+	return req.State.Forget(key)
+}
+
+// done is the error of a second ADD of a part that leaves no mark in the kernel: what the first one kept says that it
+// is there.
+func done(op, name string) error {
+	return &Error{Op: op, Name: name, Err: fmt.Errorf("%w: an ADD of this attachment has done it", netconf.ErrExists)}
+}
+
+// hopeless tells whether the kernel will refuse the same again: a driver does not take the value. A DEL that fails for it
+// would be called for ever.
+func hopeless(err error) bool {
+	for _, errno := range []error{syscall.EINVAL, syscall.ERANGE, syscall.EOPNOTSUPP, syscall.EPERM, syscall.EACCES, syscall.EROFS} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// warn is req.Warn, which may be nil in a request made by hand.
+func warn(req *netconf.Request, msg string, args ...any) {
+	if req.Warn != nil {
+		req.Warn(msg, args...)
+	}
+}
+
+// reportedInside is what the prevResult says of a link in the container; nil if nothing.
+func reportedInside(req *netconf.Request, name string) *types100.Interface {
+	return named(req.Prev, name, true)
+}
