@@ -7,6 +7,6 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	deptest.Room(t, ".", "netconf", "internal/flock", "os/exec",
+	deptest.Room(t, ".", "netconf", "internal/filekey", "internal/flock", "os/exec",
 		"os.Stderr") // where a delegate says why it failed, when nobody asks for it
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cnikit/cnikit/internal/filekey"
 	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -33,7 +33,6 @@ const (
 	draftEnding   = recordEnding + ".new" // is being written; what a killed ADD has left
 	badEnding     = recordEnding + ".bad" // could not be read
 	maxBad        = 16                    // of those in a folder; the oldest go
-	maxRecordKey  = 200                   // bytes of a file's name, which may have 255, with what stands behind it
 )
 
 // owner says whose a record is: the call's own network, container and interface.
@@ -61,23 +60,13 @@ func (o owner) check() error {
 	return nil
 }
 
-// key names a record's file. None of the parts can have a ':', so two owners cannot share one, unless the name
-// would be too long, and ends in a hash.
-func (o owner) key() string {
-	name := o.Network + ":" + o.ContainerID + ":" + o.IfName
-	if len(name) <= maxRecordKey {
-		return name
-	}
-	h := fnv.New64a()
-	h.Write([]byte(name)) // a hash's never fails
-	return fmt.Sprintf("%s:%016x", name[:maxRecordKey-17], h.Sum64())
-}
+// key names a record's file, see filekey.
+func (o owner) key() string { return filekey.Join(o.Network, o.ContainerID, o.IfName) }
 
-// ownerOfKey reads an owner from its key; not ok if that has a hash, which is longer than the
-// name of an interface can be.
+// ownerOfKey reads an owner from its key; not ok if that has a hash.
 func ownerOfKey(key string) (o owner, ok bool) {
-	parts := strings.Split(key, ":")
-	if len(parts) != 3 || len(parts[2]) > 15 {
+	parts, ok := filekey.Split(key, 3)
+	if !ok {
 		return owner{}, false
 	}
 	return owner{parts[0], parts[1], parts[2]}, true

@@ -2,10 +2,10 @@ package skel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
@@ -41,13 +41,12 @@ func (c *core) locked(ctx context.Context, req *netconf.Request, f func(context.
 	return f(context.WithValue(ctx, key, true))
 }
 
-// lock takes the lock file at path, making it and its folder; unlock removes the file. It polls, since
-// a blocking flock cannot be called off: at first every millisecond, then ever less often up to 25 ms.
+// lock takes the lock file at path, making it and its folder; unlock removes the file.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
+	for {
 		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%q is not a regular file", path) // a link is another file than the one that is locked, for ever
 		}
@@ -55,25 +54,16 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		taken, err := flock.Try(f)
-		if taken && flock.StillAt(f, path) {
+		err = flock.Wait(ctx, f, path)
+		if err == nil {
 			return func() {
 				_ = os.Remove(path) // before the lock goes: who waits sees that the file is another one. What stays is an empty file
 				_ = f.Close()       // nothing was written
 			}, nil
 		}
-		_ = f.Close() // nothing was written
-		if err != nil {
+		_ = f.Close()                           // nothing was written
+		if !errors.Is(err, flock.ErrReplaced) { // else its holder has just removed it: at once again
 			return nil, err
-		}
-		if taken && ctx.Err() == nil {
-			wait = time.Millisecond // its holder has just removed it: at once again
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
 		}
 	}
 }

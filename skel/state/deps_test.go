@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	deptest.Room(t, ".", "netconf")
+	deptest.Room(t, ".", "netconf", "internal/filekey")
 }

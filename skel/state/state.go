@@ -3,8 +3,6 @@ package state
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/cnikit/cnikit/internal/filekey"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -24,37 +23,26 @@ type Attachment struct {
 	IfName      string `json:"ifname"`      // CNI_IFNAME
 }
 
-const (
-	maxKey   = 200 // bytes of a file's name, which may have 255, with what stands behind it
-	hashSize = 16  // hexadecimal digits; one more than an interface name may have bytes
-)
-
 // Key is the attachment's name as that of a file, without a folder: plugin:network:container:ifname. None of
 // the parts can contain a ':' (netconf.Parse sees to it), so two attachments cannot share one. A name
 // that would be too long ends in a hash of the whole; so does one with a part that is no name, as a DEL may
 // bring it, whose configuration is not refused: "../x" is a path.
 func (a Attachment) Key() string {
-	name := strings.Join([]string{a.Plugin, a.Network, a.ContainerID, a.IfName}, ":")
+	parts := []string{a.Plugin, a.Network, a.ContainerID, a.IfName}
 	valid := netconf.CheckName(a.Network) == nil && netconf.CheckName(a.ContainerID) == nil && netconf.CheckIfName(a.IfName) == nil
-	plugin := netconf.CheckName(a.Plugin) == nil
-	if valid && plugin && len(name) <= maxKey {
-		return name
+	switch plugin := netconf.CheckName(a.Plugin) == nil; {
+	case plugin && valid:
+		return filekey.Join(parts...)
+	case plugin:
+		return filekey.Hashed(a.Plugin, parts...)
 	}
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%q:%q:%q:%q", a.Plugin, a.Network, a.ContainerID, a.IfName) // "a:b" and "c" are not "a" and "b:c"
-	if !plugin || !valid {
-		name = ""
-		if plugin {
-			name = a.Plugin
-		}
-	}
-	return fmt.Sprintf("%.*s:%0*x", maxKey-hashSize-1, name, hashSize, h.Sum64())
+	return filekey.Hashed("", parts...)
 }
 
 // fromKey reads an attachment from its key; not ok if the key has a hash.
 func fromKey(key string) (a Attachment, ok bool) {
-	parts := strings.Split(key, ":")
-	if len(parts) != 4 || len(parts[3]) >= hashSize {
+	parts, ok := filekey.Split(key, 4)
+	if !ok {
 		return Attachment{}, false
 	}
 	return Attachment{parts[0], parts[1], parts[2], parts[3]}, true
