@@ -21,12 +21,12 @@ import (
 func TestAddRollsBack(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name    string
-		add     func(context.Context, *netconf.Request) error
-		timeout time.Duration
-		code    uint
-		msg     string
-		keeps   bool // the failed step is left alone
+		name  string
+		add   func(context.Context, *netconf.Request) error
+		ends  bool // the call's time, when the step begins: a deadline could be over before it does
+		code  uint
+		msg   string
+		keeps bool // the failed step is left alone
 	}{
 		{name: "an error", add: func(context.Context, *netconf.Request) error { return errors.New("broken") }, code: 999, msg: "b: broken"},
 		{name: "a coded error", add: func(context.Context, *netconf.Request) error {
@@ -37,30 +37,35 @@ func TestAddRollsBack(t *testing.T) {
 			return fmt.Errorf("parent: %w", netconf.Unchanged(netconf.Errorf(netconf.CodeInvalidNetworkConfig, "no such link")))
 		}, code: 7, msg: "parent: no such link", keeps: true},
 		{name: "a panic", add: func(context.Context, *netconf.Request) error { panic("F2") }, code: 999, msg: "panic: F2"},
-		{name: "a time-out that the step honours", timeout: 10 * time.Millisecond, add: func(ctx context.Context, _ *netconf.Request) error {
+		{name: "a time-out that the step honours", ends: true, add: func(ctx context.Context, _ *netconf.Request) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, code: 11, msg: "ADD did not end within 10ms"},
-		{name: "a time-out that the step ignores", timeout: 10 * time.Millisecond, add: func(context.Context, *netconf.Request) error {
+		}, code: 11, msg: "the time is over"},
+		{name: "a time-out that the step ignores", ends: true, add: func(context.Context, *netconf.Request) error {
 			select {}
 		}, code: 11, msg: "left behind"},
-		{name: "a success after the end", timeout: 10 * time.Millisecond, add: func(ctx context.Context, _ *netconf.Request) error {
+		{name: "a success after the end", ends: true, add: func(ctx context.Context, _ *netconf.Request) error {
 			<-ctx.Done()
 			return nil
-		}, code: 11, msg: "ADD did not end within 10ms"},
+		}, code: 11, msg: "the time is over"},
 	}
 	for _, test := range tests {
 		for _, last := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, last=%v", test.name, last), func(t *testing.T) {
 				t.Parallel()
 				j := &journal{}
-				steps := skel.Steps{&step{name: "a", j: j, add: iface}, &step{name: "b", j: j, add: test.add}}
+				ctx, end := context.WithCancelCause(t.Context())
+				add := func(ctx context.Context, req *netconf.Request) error {
+					if test.ends {
+						end(timeOver)
+					}
+					return test.add(ctx, req)
+				}
+				steps := skel.Steps{&step{name: "a", j: j, add: iface}, &step{name: "b", j: j, add: add}}
 				if !last {
 					steps = append(steps, &step{name: "c", j: j})
 				}
-				p := plugin(t, steps...)
-				p.Timeout = test.timeout
-				a := call(netconf.Add).Run(t.Context(), t, p).Fails(t, test.code, test.msg)
+				a := call(netconf.Add).Run(ctx, t, plugin(t, steps...)).Fails(t, test.code, test.msg)
 				want := []string{"ADD a", "ADD b", "DEL b", "DEL a"}
 				if test.keeps {
 					want = slices.Delete(want, 2, 3)
@@ -93,14 +98,14 @@ func TestRollbackFailureIsInTheErrorAndTheCauseGivesTheCode(t *testing.T) {
 func TestStepsInsideAStepRollBackWithinTheirOwnBudget(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
+	ctx, end := context.WithCancel(t.Context()) // by the last step: a deadline could come before it on a busy machine
 	inner := skel.Steps{&step{name: "inner", j: j, del: func(ctx context.Context, _ *netconf.Request) error {
 		time.Sleep(1500 * time.Millisecond) // longer than a step may go on after its end
 		j.note("inner is gone")
 		return ctx.Err()
-	}}, &step{name: "late", j: j, add: func(ctx context.Context, _ *netconf.Request) error { <-ctx.Done(); return ctx.Err() }}}
+	}}, &step{name: "late", j: j, add: func(ctx context.Context, _ *netconf.Request) error { end(); <-ctx.Done(); return ctx.Err() }}}
 	p := plugin(t, &step{name: "outer", j: j, add: inner.Add})
-	p.Timeout = 10 * time.Millisecond
-	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeTryAgainLater)
+	call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeTryAgainLater)
 	j.want(t, "ADD outer", "ADD inner", "ADD late", "DEL late", "DEL inner", "inner is gone", "DEL outer")
 }
 
@@ -128,6 +133,14 @@ func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
 		j.want(t, "ADD a", "DEL a")
 	}
 }
+
+// timeOver is how the time of a call ends in tests that must not depend on a clock.
+var timeOver = fmt.Errorf("the time is over: %w", context.DeadlineExceeded)
+
+// written is a stream that a function makes.
+type written func([]byte) (int, error)
+
+func (w written) Write(p []byte) (int, error) { return w(p) }
 
 // broken is a stdout that takes the first bytes only.
 type broken struct {
@@ -186,21 +199,21 @@ func TestDelAfterTheEndOfItsContext(t *testing.T) {
 // What went wrong keeps its code when the rollback outlives the deadline.
 func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
 	t.Parallel()
+	ctx, end := context.WithCancelCause(t.Context())
 	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error {
 		return netconf.Errorf(netconf.CodeExhausted, "no address left")
 	}, del: func(ctx context.Context, _ *netconf.Request) error {
-		time.Sleep(100 * time.Millisecond) // past the deadline of the ADD
+		end(timeOver)
 		return ctx.Err()
 	}})
-	p.Timeout = 50 * time.Millisecond
-	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeExhausted, "no address left")
+	call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeExhausted, "no address left")
 }
 
 func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
 	p := plugin(t, &step{name: "a", j: j, add: iface})
-	p.Timeout = 50 * time.Millisecond
+	ctx, end := context.WithCancelCause(t.Context())
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -212,9 +225,9 @@ func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
 	}
 	var log strings.Builder
 	c := call(netconf.Add)
-	exit := p.Run(t.Context(), skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
-		Stdin: strings.NewReader(c.Config), Stdout: w, Stderr: &log})
-	if exit != 1 || !strings.Contains(log.String(), "ADD did not end within 50ms") {
+	exit := p.Run(ctx, skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+		Stdin: strings.NewReader(c.Config), Stdout: written(func(p []byte) (int, error) { end(timeOver); return w.Write(p) }), Stderr: &log})
+	if exit != 1 || !strings.Contains(log.String(), "the time is over") {
 		t.Errorf("exit status %d: %s", exit, &log)
 	}
 	j.want(t, "ADD a", "DEL a")
