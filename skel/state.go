@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/state"
@@ -97,7 +100,40 @@ func (c *core) forgetStale(ctx context.Context, req *netconf.Request) {
 			errs = append(errs, fmt.Errorf("lock: %w", err))
 		}
 	}
+	errs = append(errs, c.dropLocks(ctx, now, req))
 	if err := netconf.Join(errs...); err != nil {
 		req.Warn("attachments are gone, their state is not", "error", err.Error())
 	}
+}
+
+// dropLocks removes what killed calls have left of their locks: the files of attachments of the network that are no more,
+// if nobody has the lock; now is a context that has ended, so that none is waited for.
+func (c *core) dropLocks(ctx, now context.Context, req *netconf.Request) error {
+	const ending = ".lock"
+	living := map[string]bool{}
+	for _, a := range req.Network.ValidAttachments {
+		living[state.Attachment{Plugin: c.name, Network: req.Network.Name, ContainerID: a.ContainerID, IfName: a.IfName}.Key()] = true
+	}
+	files, err := os.ReadDir(c.runDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, f := range files {
+		key, ok := strings.CutSuffix(f.Name(), ending)
+		if !ok || living[key] || !f.Type().IsRegular() || !strings.HasPrefix(key, c.name+":"+req.Network.Name+":") {
+			continue
+		}
+		err := netconf.Before(context.WithoutCancel(ctx), "lock remove "+f.Name())
+		if err == nil {
+			var unlock func()
+			if unlock, err = lock(now, filepath.Join(c.runDir, f.Name())); err == nil {
+				unlock() // which removes it
+			}
+		}
+		if !errors.Is(err, errHeld) {
+			errs = append(errs, err)
+		}
+	}
+	return netconf.Join(errs...)
 }

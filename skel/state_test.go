@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
+	"github.com/cnikit/cnikit/skel/state"
 )
 
 func TestStateIsKeptFromAddToDel(t *testing.T) {
@@ -248,6 +250,50 @@ func TestGCForgetsTheStateOfTheStale(t *testing.T) {
 		t.Errorf("after GC: %q (%s)", now, a.Stderr)
 	}
 	call(netconf.Del).Run(t.Context(), t, p).OK(t)
+}
+
+// A call that was killed leaves the file of its lock; with every pod a new name, they would pile up until the next boot.
+func TestGCRemovesTheLocksOfTheDead(t *testing.T) {
+	t.Parallel()
+	p := plugin(t, &step{name: "a", j: &journal{}})
+	long := state.Attachment{Plugin: "test", Network: "net", ContainerID: strings.Repeat("l", 300), IfName: "eth0"}.Key() + ".lock"
+	held := "test:net:held:eth0.lock"
+	want := []string{
+		held, "test:net:c1:eth0.lock", // alive
+		"test:other:c2:eth0.lock", "test2:net:c2:eth0.lock", "test:net2:c2:eth0.lock", "test.lock", "x.lock", // others'
+	}
+	for _, name := range append([]string{"test:net:c2:eth0.lock", "test:net:c1:eth1.lock", long}, want...) {
+		if err := os.WriteFile(filepath.Join(p.RunDir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(p.RunDir, "test:net:folder:eth0.lock"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "test:net:folder:eth0.lock")
+	f, err := os.Open(filepath.Join(p.RunDir, held))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if taken, err := flock.Try(f); !taken {
+		t.Fatal(err)
+	}
+	if a := gcCall().Run(t.Context(), t, p).OK(t); a.Stderr != "" {
+		t.Errorf("GC warns: %s", a.Stderr)
+	}
+	var left []string
+	entries, err := os.ReadDir(p.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	slices.Sort(want)
+	if !slices.Equal(left, want) {
+		t.Errorf("left are %q, expected %q", left, want)
+	}
 }
 
 // An ADD that runs while GC does, of which the list says nothing yet, keeps its state.
