@@ -90,14 +90,18 @@ func typeOf(plugin json.RawMessage) (string, *netconf.Error) {
 	return conf.Type, wrong
 }
 
-// prev is the prevResult that a verb begins with: what the request has, in the network's version. There is none
-// below 0.3.0 for ADD and 0.4.0 for the others.
-func (n *Network) prev(req *netconf.Request) (json.RawMessage, error) {
-	since := "0.4.0"
-	if req.Command == netconf.Add {
-		since = "0.3.0"
+// hasPrev tells whether a plugin gets a prevResult with the verb: below 0.3.0 there is none for ADD, below 0.4.0 none
+// for the others.
+func (n *Network) hasPrev(verb netconf.Command) bool {
+	if verb == netconf.Add {
+		return n.is("0.3.0")
 	}
-	if req.Prev == nil || !n.is(since) {
+	return n.is("0.4.0")
+}
+
+// prev is the prevResult that a verb begins with: what the request has, in the network's version.
+func (n *Network) prev(req *netconf.Request) (json.RawMessage, error) {
+	if req.Prev == nil || !n.hasPrev(req.Command) {
 		return nil, nil
 	}
 	own := req.As(req.Command)

@@ -9,9 +9,9 @@ import (
 	"github.com/cnikit/cnikit/netconf"
 )
 
-// undoTime is how long a DEL may take that clears up after a failed ADD. It has a budget of its own,
-// since the ADD may have failed because the context ended; skel's rollback has 10 s for all steps.
-const undoTime = 5 * time.Second
+// undoTime is how long the DELs that clear up after a failed ADD may take together. They have a budget of their own,
+// since the ADD may have failed because the context ended; skel's rollback has as much for all steps.
+const undoTime = 10 * time.Second
 
 // Plugin is another plugin: a program ([Exec]) or a Go value ([InProcess]).
 type Plugin interface {
@@ -41,7 +41,7 @@ func Add(ctx context.Context, p Plugin, req *netconf.Request) (*types100.Result,
 
 // Undo runs the plugin's DEL because of cause, an error after its ADD, and returns cause, with the text
 // of the DEL's error if it has one: code and errors.Is are the cause's alone. The DEL runs even if ctx
-// has ended, for at most 5 s.
+// has ended, for at most 10 s.
 func Undo(ctx context.Context, p Plugin, req *netconf.Request, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()

@@ -32,9 +32,6 @@ type Network struct {
 	source json.RawMessage // the list that it was read from; nil for one plugin, and for a value
 }
 
-// chainUndoTime is how long the DELs after a failed ADD may take together; skel's rollback has as much.
-const chainUndoTime = 10 * time.Second
-
 // Add runs the plugins' ADD in order, each with the answer of the one before it as its prevResult, and returns
 // the last answer. The first one gets req.Prev: nil for a new attachment; what there is already where a list is added
 // to it. If one fails, the DEL of that plugin and of all before it is run in reverse, also when ctx has ended,
@@ -50,7 +47,7 @@ func (n *Network) Add(ctx context.Context, plugins Registry, req *netconf.Reques
 	if later != nil {
 		warn(req, "the DELs of an ADD that failed go without a prevResult", "network", n.Name, "error", later.Error())
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), chainUndoTime)
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if failed := n.del(undo, plugins, req, made, prev); failed != nil {
 		err = &undone{err, failed}
@@ -128,7 +125,7 @@ func (n *Network) Del(ctx context.Context, plugins Registry, req *netconf.Reques
 // del runs the DEL of the first of the plugins, as many as made says, in reverse.
 func (n *Network) del(ctx context.Context, plugins Registry, req *netconf.Request, made int, prev json.RawMessage) error {
 	req = req.As(netconf.Del)
-	if !n.is("0.4.0") {
+	if !n.hasPrev(netconf.Del) {
 		prev = nil
 	}
 	var errs []error
@@ -166,8 +163,7 @@ func (n *Network) GC(ctx context.Context, plugins Registry, req *netconf.Request
 	case n.DisableGC:
 		return nil
 	case req.Network.ValidAttachments == nil:
-		return &Error{Op: netconf.GC, Network: n.Name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
-			"the list of living attachments is missing: GC would destroy all of them")}
+		return errNoList(n.Name)
 	}
 	return n.inOrder(ctx, plugins, detached(req.As(netconf.GC)), false)
 }

@@ -21,7 +21,7 @@ func (r Records) GC(ctx context.Context, plugins Registry, req *netconf.Request,
 	req = req.As(netconf.GC)
 	living := req.Network.ValidAttachments
 	if living == nil {
-		return errNoList(req)
+		return errNoList(req.Network.Name)
 	}
 	all, err := r.List(req.Network.Name)
 	if err != nil {

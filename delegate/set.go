@@ -157,7 +157,7 @@ func collect(ctx context.Context, plugins Registry, req *netconf.Request, networ
 	req = req.As(netconf.GC)
 	said := req.Network.ValidAttachments
 	if said == nil {
-		return errNoList(req)
+		return errNoList(req.Network.Name)
 	}
 	networks = distinct(networks)
 	var errs []error
@@ -178,8 +178,8 @@ func collect(ctx context.Context, plugins Registry, req *netconf.Request, networ
 	return netconf.Join(errs...)
 }
 
-func errNoList(req *netconf.Request) error {
-	return &Error{Op: netconf.GC, Network: req.Network.Name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
+func errNoList(network string) error {
+	return &Error{Op: netconf.GC, Network: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
 		"the list of living attachments is missing: GC would destroy all of them")}
 }
 

@@ -142,7 +142,7 @@ func (s Set) addOne(ctx context.Context, req *netconf.Request, place int, to *ad
 
 // undo runs the DEL of all that was begun, in reverse.
 func (s Set) undo(ctx context.Context, req *netconf.Request, all []addition, n notes) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), chainUndoTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	left := 0
 	for _, one := range all {

@@ -91,12 +91,8 @@ func (s Step) compare(req *netconf.Request, answer Result) {
 // soFar is the result of the steps so far as the plugin's prevResult; nil where there is nothing yet, and where
 // the version has none.
 func soFar(n *Network, req *netconf.Request) (json.RawMessage, error) {
-	since := "0.4.0"
-	if req.Command == netconf.Add {
-		since = "0.3.0"
-	}
 	r := req.Result
-	if !n.is(since) || req.Prev == nil && (r == nil || len(r.Interfaces)+len(r.IPs)+len(r.Routes) == 0 && r.DNS.IsEmpty()) {
+	if !n.hasPrev(req.Command) || req.Prev == nil && (r == nil || len(r.Interfaces)+len(r.IPs)+len(r.Routes) == 0 && r.DNS.IsEmpty()) {
 		return nil, nil
 	}
 	prev, err := encode(req)
