@@ -1,0 +1,170 @@
+package nat
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// A flow is translated as its first packet was. Of UDP, where nothing ends a flow, a sender that
+// never pauses would for ever go to where the port led before: to the host, or to a container that is gone.
+
+const (
+	udp = 17
+
+	errNoRoute   = syscall.EHOSTUNREACH
+	errNoNetwork = syscall.ENETUNREACH
+)
+
+// flow is an entry of the connection tracking.
+type flow struct {
+	from, to           netip.AddrPort // of its first packet
+	replyFrom, replyTo netip.AddrPort // of the answers
+	original           []byte         // the first packet's tuple, as the kernel gave it
+	zone, id           []byte
+}
+
+// stale tells whether a flow to a mapped port is to be forgotten.
+type judge func(host *link.NS, m mapping, f flow) (bool, error)
+
+// arriving forgets what does not go where the port leads now, if it is to the host. What only passes through the
+// host on its way to the same port elsewhere is left.
+func arriving(host *link.NS, m mapping, f flow) (bool, error) {
+	switch {
+	case f.replyFrom == m.to:
+		return false, nil
+	case m.host.IsValid():
+		return f.to.Addr() == m.host, nil
+	}
+	return local(host, f.to.Addr())
+}
+
+// leaving forgets what goes where the port led.
+func leaving(_ *link.NS, m mapping, f flow) (bool, error) { return f.replyFrom == m.to, nil }
+
+// forget takes flows of UDP out of the connection tracking. A kernel without a way to do so keeps them.
+func forget(ctx context.Context, host *link.NS, all []mapping, stale judge) error {
+	var mapped []mapping
+	for _, m := range all {
+		if m.protocol == udp {
+			mapped = append(mapped, m)
+		}
+	}
+	if len(mapped) == 0 {
+		return nil
+	}
+	return dial(host, func(c *conn) error {
+		for _, m := range mapped {
+			if err := c.forget(ctx, host, m, stale); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *conn) forget(ctx context.Context, host *link.NS, m mapping, stale judge) error {
+	flows, err := c.flows(m)
+	if err != nil {
+		return err
+	}
+	for _, f := range flows {
+		is, err := stale(host, m, f)
+		if err != nil {
+			return err
+		}
+		if !is {
+			continue
+		}
+		if err := netconf.Before(ctx, "conntrack delete"); err != nil {
+			return &link.Error{Op: "conntrack delete", Name: f.to.String(), Err: err}
+		}
+		if err := c.forgetFlow(m, f); err != nil && !gone(err) { // it may have ended
+			return &link.Error{Op: "conntrack delete", Name: f.to.String(), Err: err}
+		}
+	}
+	return nil
+}
+
+func (c *conn) forgetFlow(m mapping, f flow) error {
+	body := new(attrs).put(ctaOriginal|nested, f.original)
+	if f.zone != nil {
+		body.put(ctaZone, f.zone)
+	}
+	if f.id != nil {
+		body.put(ctaID, f.id)
+	}
+	one := []message{{kind: ctDelete, flags: flagAck, family: familyOf(m), body: *body}}
+	if err := c.send(one); err != nil {
+		return err
+	}
+	_, err := c.next(one[0].seq)
+	return err
+}
+
+func familyOf(m mapping) byte {
+	if m.v6 {
+		return familyIPv6
+	}
+	return familyIPv4
+}
+
+const (
+	ctaOriginal = 1
+	ctaReply    = 2
+	ctaID       = 12
+	ctaZone     = 18
+	ctaFilter   = 25
+)
+
+// flows lists those of UDP whose first packet was to the mapped port. The kernel picks them out since 5.8; an older
+// one lists all.
+func (c *conn) flows(m mapping) (all []flow, err error) {
+	const protocol, port = 1 << 3, 1 << 5 // of the filter
+	tuple := new(attrs).nest(2, new(attrs).put(1, []byte{udp}).put(3, binary.BigEndian.AppendUint16(nil, m.port)))
+	filter := new(attrs).put(1, native(protocol|port)).put(2, native(0))
+	body := new(attrs).nest(ctaOriginal, tuple).nest(ctaFilter, filter)
+	list, err := c.dump(message{kind: ctGet, family: familyOf(m), body: *body})
+	switch {
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EOPNOTSUPP): // no ctnetlink
+		return nil, nil
+	case err != nil:
+		return nil, &link.Error{Op: "conntrack list", Err: err}
+	}
+	for _, b := range list {
+		original := inside(b, ctaOriginal)
+		f := flow{original: original, zone: inside(b, ctaZone), id: inside(b, ctaID)}
+		var number byte
+		f.from, f.to, number = tupleOf(original)
+		f.replyFrom, f.replyTo, _ = tupleOf(inside(b, ctaReply))
+		if number == udp && f.to.Port() == m.port {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// tupleOf reads one direction of a flow.
+func tupleOf(b []byte) (from, to netip.AddrPort, protocol byte) {
+	var addrs [2]netip.Addr
+	for kind, v := range walk(inside(b, 1)) {
+		if a, ok := netip.AddrFromSlice(v); ok && kind >= 1 && kind <= 4 {
+			addrs[(kind-1)%2] = a // source, destination; of IPv4, then of IPv6
+		}
+	}
+	var ports [2]uint16
+	for kind, v := range walk(inside(b, 2)) {
+		switch {
+		case kind == 1 && len(v) == 1:
+			protocol = v[0]
+		case (kind == 2 || kind == 3) && len(v) == 2:
+			ports[kind-2] = binary.BigEndian.Uint16(v)
+		}
+	}
+	return netip.AddrPortFrom(addrs[0], ports[0]), netip.AddrPortFrom(addrs[1], ports[1]), protocol
+}

@@ -1,0 +1,360 @@
+package nat
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// PortMap leads ports of the host into a container: what comes to an address of the host, from outside, from the
+// host itself (127.0.0.1 included), and from containers, also the mapped one. A port of the host has one owner:
+// another is refused before anything is changed. As a step it follows those that give the
+// container its addresses, or is a chained plugin of its own; it takes the first address of each family of the
+// interface CNI_IFNAME.
+type PortMap struct {
+	Mappings []netconf.PortMapping // what to map; none: nothing is done. As Request.Runtime checks them
+	// NoSNAT keeps the source of every packet. The host then does not reach the port by 127.0.0.1, nor do the container
+	// and its neighbours, to which it would answer directly.
+	NoSNAT bool
+	// MasqueradeAll gives every packet to the ports the host's address as its source. Of no meaning with NoSNAT.
+	MasqueradeAll bool
+}
+
+// Name is "portmap".
+func (PortMap) Name() string { return "portmap" }
+
+func (PortMap) sets() []set { return both(portsMap, addrPortsMap, hairpinSet) }
+
+// protocols are the numbers of those that have ports.
+var protocols = [...]struct {
+	name   string
+	number byte
+}{{"tcp", 6}, {"udp", 17}, {"sctp", 132}}
+
+// mapping is one port of the host in one family, and where it leads.
+type mapping struct {
+	host     netip.Addr // not valid: all addresses
+	port     uint16
+	protocol byte
+	v6       bool
+	to       netip.AddrPort // not valid: not known, on DEL
+}
+
+func (m mapping) element() element {
+	key := join(protoKey(m.protocol), portKey(m.port))
+	e := element{set: setOf(portsMap, m.v6).name, key: key}
+	if m.host.IsValid() {
+		e = element{set: setOf(addrPortsMap, m.v6).name, key: join(addrKey(m.host), key)}
+	}
+	if m.to.IsValid() {
+		e.value = join(addrKey(m.to.Addr()), portKey(m.to.Port()))
+	}
+	return e
+}
+
+// listening writes protocol and port of a key.
+func listening(key []byte) string {
+	if len(key) < 6 {
+		return "?"
+	}
+	return fmt.Sprintf("%s port %d", protocolName(key[0]), binary.BigEndian.Uint16(key[4:]))
+}
+
+func protocolName(n byte) string {
+	for _, p := range protocols {
+		if p.number == n {
+			return p.name
+		}
+	}
+	return fmt.Sprint("protocol ", n)
+}
+
+// expand makes a mapping of a port for each family that it is for. Without targets, on DEL, that is each that it may
+// be for.
+func (p PortMap) expand(targets map[bool]netip.Prefix) ([][]mapping, error) {
+	var out [][]mapping
+	for _, m := range p.Mappings {
+		number := byte(0)
+		for _, known := range protocols {
+			if strings.EqualFold(m.Protocol, known.name) || m.Protocol == "" && known.name == "tcp" {
+				number = known.number
+			}
+		}
+		if number == 0 || m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 {
+			return nil, &link.Error{Op: "map port", Name: fmt.Sprintf("%s %d to %d", m.Protocol, m.HostPort, m.ContainerPort),
+				Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "expected tcp, udp or sctp and ports from 1 to 65535")}
+		}
+		host, one := m.HostIP.Unmap().WithZone(""), []mapping{}
+		for _, v6 := range []bool{false, true} {
+			target, there := targets[v6]
+			if host.IsValid() && host.Is6() != v6 || len(targets) > 0 && !there {
+				continue
+			}
+			e := mapping{port: uint16(m.HostPort), protocol: number, v6: v6}
+			if host.IsValid() && !host.IsUnspecified() {
+				e.host = host
+			}
+			if there {
+				e.to = netip.AddrPortFrom(target.Addr(), uint16(m.ContainerPort))
+			}
+			one = append(one, e)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// targets are the first address of each family.
+func targets(addrs []netip.Prefix) map[bool]netip.Prefix {
+	out := map[bool]netip.Prefix{}
+	for _, p := range addrs {
+		if _, there := out[p.Addr().Is6()]; !there {
+			out[p.Addr().Is6()] = p
+		}
+	}
+	return out
+}
+
+// claim is what the mappings need for a container with these addresses.
+func (p PortMap) claim(o link.Owner, addrs []netip.Prefix) (w claim, all []mapping, err error) {
+	to := targets(addrs)
+	ports, err := p.expand(to)
+	if err != nil {
+		return w, nil, err
+	}
+	if len(to) == 0 && len(ports) > 0 {
+		return w, nil, &link.Error{Op: "map ports", Name: o.IfName, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the container has no address that a port could lead to")}
+	}
+	w = claim{owner: o, sets: p.sets(), conflict: taken}
+	used := map[bool]bool{}
+	seen := map[string]string{}
+	for _, families := range ports {
+		for _, m := range families {
+			e := m.element()
+			if before, twice := seen[e.set+string(e.key)]; twice && before != string(e.value) {
+				return w, nil, &link.Error{Op: "map port", Name: describe(e), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "it leads to another port already")}
+			} else if twice {
+				continue
+			}
+			seen[e.set+string(e.key)] = string(e.value)
+			w.elements, all, used[m.v6] = append(w.elements, e), append(all, m), true
+		}
+	}
+	for _, v6 := range []bool{false, true} {
+		if used[v6] && !p.NoSNAT {
+			w.elements = append(w.elements, p.hairpin(to[v6])...)
+		}
+	}
+	for i := range w.elements {
+		w.elements[i].owner = mark(o)
+	}
+	w.overlap = func(c *conn) error { return overlapping(c, o, all) }
+	return w, all, nil
+}
+
+// hairpin are the sources that must look like the host to a container: those to which it would answer past the
+// host, by its own subnet, and the host's loopback.
+func (p PortMap) hairpin(target netip.Prefix) []element {
+	a := target.Addr()
+	if p.MasqueradeAll {
+		return []element{within(hairpinSet, a, netip.PrefixFrom(a, 0))}
+	}
+	out := []element{within(hairpinSet, a, target)}
+	if a.Is4() {
+		out = append(out, within(hairpinSet, a, loopback))
+	}
+	return out
+}
+
+var loopback = netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
+
+// taken is the error for a port that another attachment has. Of a container's address in the hairpin set the newest
+// has it, as with Masquerade.
+func taken(want, have element) error {
+	if want.value == nil {
+		return nil
+	}
+	return netconf.Unchanged(&link.Error{Op: "map", Name: describe(want), Err: netconf.Errorf(netconf.CodeExists,
+		"the attachment %q has %s already", have.owner, describe(have))})
+}
+
+// overlapping looks for ports that overlap with another owner's and have another key: one address against all.
+func overlapping(c *conn, o link.Owner, all []mapping) error {
+	listed := map[bool][]element{} // of single addresses, by family
+	for _, m := range all {
+		if m.host.IsValid() {
+			wide := m
+			wide.host = netip.Addr{}
+			have, err := c.find(wide.element().set, wide.element().key)
+			if err != nil || have != nil && !marks(have.owner, o) {
+				return netconf.Join(err, conflicting(m, have))
+			}
+			continue
+		}
+		if _, done := listed[m.v6]; !done {
+			single, err := c.elements(setOf(addrPortsMap, m.v6).name, func(e element) bool { return !marks(e.owner, o) })
+			if err != nil {
+				return err
+			}
+			listed[m.v6] = single
+		}
+		for _, have := range listed[m.v6] {
+			if _, rest := source(have.key, m.v6); string(rest) == string(m.element().key) {
+				return conflicting(m, &have)
+			}
+		}
+	}
+	return nil
+}
+
+func conflicting(m mapping, have *element) error {
+	if have == nil {
+		return nil
+	}
+	return taken(m.element(), *have)
+}
+
+// Create maps the ports to a container with these addresses, each given with the length of its subnet's
+// prefix. A port that another owner has, be it of one address or of all, is an error with code 100
+// that names him; one that is this owner's already Is netconf.ErrExists. Either way nothing is changed.
+func (p PortMap) Create(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
+	return p.put(ctx, host, o, addrs, true)
+}
+
+// Ensure is Create for what is not there, brings back what somebody has changed, the rules included, and takes away
+// other mappings of the owner's.
+func (p PortMap) Ensure(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
+	return p.put(ctx, host, o, addrs, false)
+}
+
+func (p PortMap) put(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix, create bool) error {
+	addrs, err := valid(addrs)
+	if err != nil || len(p.Mappings) == 0 {
+		return err
+	}
+	w, all, err := p.claim(o, addrs)
+	if err != nil {
+		return netconf.Unchanged(err)
+	}
+	if err := w.put(ctx, host, create); err != nil {
+		return err
+	}
+	// After the rules: none of the host's loopback is open without them, and a flow that is forgotten earlier
+	// would begin again without the mapping.
+	for _, to := range targets(addrs) {
+		if err := p.routeLoopback(ctx, host, to.Addr()); err != nil {
+			return err
+		}
+	}
+	return forget(ctx, host, all, arriving)
+}
+
+// Verify compares the table with what Ensure made. A difference Is netconf.ErrDifferent.
+func (p PortMap) Verify(_ context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
+	addrs, err := valid(addrs)
+	if err != nil || len(p.Mappings) == 0 {
+		return err
+	}
+	w, _, err := p.claim(o, addrs)
+	if err != nil {
+		return err
+	}
+	errs := []error{w.verify(host)}
+	for _, to := range targets(addrs) {
+		errs = append(errs, p.verifyLoopback(host, to.Addr()))
+	}
+	return netconf.Join(errs...)
+}
+
+// Delete takes the mappings away. The Mappings, whose addresses may be missing, save looking through all that are on
+// the host: that is done where one of them, or none, is the owner's. The table stays.
+func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
+	ports, err := p.expand(targets(addrs))
+	if err != nil {
+		ports = nil // a DEL must not fail for what ADD refused
+	}
+	freed, err := take(ctx, host, func(c *conn) ([]element, error) {
+		found, all, err := known(c, o, ports)
+		if err != nil || all {
+			return found, err
+		}
+		return c.ownedBy(p.sets(), func(e element) bool { return marks(e.owner, o) })
+	})
+	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
+}
+
+// known finds the owner's elements by the mappings; all tells whether there can be no others.
+func known(c *conn, o link.Owner, ports [][]mapping) (found []element, all bool, err error) {
+	all = len(ports) > 0
+	for _, families := range ports {
+		hit := len(families) == 0 // for a family that the container does not have
+		for _, m := range families {
+			key := m.element()
+			have, err := c.find(key.set, key.key)
+			if err != nil {
+				return nil, false, err
+			}
+			if have == nil || !marks(have.owner, o) {
+				continue
+			}
+			hit = true
+			found = append(found, *have)
+			more, err := hairpinOf(c, o, endpoint(have.value, m.v6).Addr())
+			if err != nil {
+				return nil, false, err
+			}
+			found = append(found, more...)
+		}
+		all = all && hit
+	}
+	return found, all, nil
+}
+
+// hairpinOf finds what the owner has in the hairpin set for a container's address, which is in its own subnet.
+func hairpinOf(c *conn, o link.Owner, a netip.Addr) (found []element, err error) {
+	sources := []netip.Addr{a}
+	if a.Is4() {
+		sources = append(sources, loopback.Addr())
+	}
+	for _, s := range sources {
+		have, err := c.find(setOf(hairpinSet, a.Is6()).name, join(addrKey(a), addrKey(s)))
+		if err != nil {
+			return nil, err
+		}
+		if have != nil && marks(have.owner, o) {
+			found = append(found, *have)
+		}
+	}
+	return found, nil
+}
+
+// mappingsOf are the mappings that elements stand for.
+func mappingsOf(elements []element) (all []mapping) {
+	for _, e := range elements {
+		if e.value == nil {
+			continue
+		}
+		m := mapping{v6: e.set[len(e.set)-1] == '6'}
+		key := e.key
+		if e.set != setOf(portsMap, m.v6).name {
+			m.host, key = source(key, m.v6)
+		}
+		if m.to = endpoint(e.value, m.v6); m.to.IsValid() && len(key) >= 6 {
+			m.protocol, m.port = key[0], binary.BigEndian.Uint16(key[4:])
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Collect takes away the mappings of attachments of the network that are not in the list of those that live.
+func (p PortMap) Collect(ctx context.Context, host *link.NS, network string, alive []types.GCAttachment) error {
+	freed, err := collect(ctx, host, network, alive, p.sets())
+	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
+}

@@ -1,0 +1,179 @@
+package nat
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// What masquerading and port mapping have in common: elements that carry their owner.
+
+// claim is what an attachment wants of the table.
+type claim struct {
+	owner    link.Owner
+	sets     []set     // all that it may have elements in
+	elements []element // with their owner
+	// conflict says why an element of another's is in the way of one of ours; nil: that one is replaced.
+	conflict func(want, have element) error
+	// overlap looks for what is in the way and does not have the same key.
+	overlap func(c *conn) error
+}
+
+// put brings the claim's elements into the table, and makes that if need be. With create what is the
+// owner's already is an error that Is netconf.ErrExists; else what is too much is taken away.
+func (w claim) put(ctx context.Context, host *link.NS, create bool) error {
+	return dial(host, func(c *conn) error {
+		return c.transact(ctx, "nft claim", func() ([]op, error) {
+			ops, err := c.missingBase()
+			if err != nil {
+				return nil, err
+			}
+			changes, err := w.changes(c, create)
+			return append(ops, changes...), err
+		})
+	})
+}
+
+func (w claim) changes(c *conn, create bool) ([]op, error) {
+	if w.overlap != nil {
+		if err := w.overlap(c); err != nil {
+			return nil, err
+		}
+	}
+	var add, del []element
+	for _, want := range w.elements {
+		have, err := c.find(want.set, want.key)
+		switch {
+		case err != nil:
+			return nil, err
+		case have == nil:
+			add = append(add, want)
+			continue
+		case !marks(have.owner, w.owner) && w.conflict != nil:
+			if err := w.conflict(want, *have); err != nil {
+				return nil, err
+			}
+		case marks(have.owner, w.owner) && create:
+			return nil, &link.Error{Op: "nft add", Name: want.set, Err: fmt.Errorf("%w: it is this attachment's", netconf.ErrExists)}
+		}
+		if !have.equal(want) {
+			add, del = append(add, want), append(del, *have)
+		}
+	}
+	if !create {
+		more, err := w.surplus(c)
+		if err != nil {
+			return nil, err
+		}
+		del = append(del, more...)
+	}
+	return append(deleting(unique(del)), adding(add)...), nil
+}
+
+// surplus are the owner's elements that are not in the claim.
+func (w claim) surplus(c *conn) ([]element, error) {
+	return c.ownedBy(w.sets, func(have element) bool {
+		if !marks(have.owner, w.owner) {
+			return false
+		}
+		for _, want := range w.elements {
+			if string(want.key) == string(have.key) && want.set == have.set {
+				return false // changes looks at it
+			}
+		}
+		return true
+	})
+}
+
+// unique leaves out what two keys found: both are in its range.
+func unique(all []element) (out []element) {
+	seen := map[string]bool{}
+	for _, e := range all {
+		if id := e.set + "\x00" + string(e.key); !seen[id] {
+			seen[id] = true
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (c *conn) ownedBy(sets []set, wanted func(e element) bool) (all []element, err error) {
+	for _, s := range sets {
+		found, err := c.elements(s.name, wanted)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// verify compares the claim's elements and what the table has besides.
+func (w claim) verify(host *link.NS) error {
+	return dial(host, func(c *conn) error {
+		errs := []error{c.verifyBase()}
+		for _, want := range w.elements {
+			have, err := c.find(want.set, want.key)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+			case have == nil:
+				errs = append(errs, different(describe(want), "in "+want.set, "missing"))
+			case !have.equal(want):
+				errs = append(errs, different(describe(want), "in "+want.set+" of "+want.owner, "another: "+describe(*have)+" of "+have.owner))
+			}
+		}
+		return netconf.Join(errs...)
+	})
+}
+
+// take removes the elements that look finds, while they are what it saw, and returns them.
+func take(ctx context.Context, host *link.NS, look func(c *conn) ([]element, error)) (all []element, err error) {
+	err = dial(host, func(c *conn) error {
+		for {
+			more, left := []element(nil), false
+			err := c.transact(ctx, "nft release", func() ([]op, error) {
+				found, err := look(c)
+				if err != nil {
+					return nil, err
+				}
+				more = unique(found)
+				left = len(more) > maxTaken
+				more = more[:min(len(more), maxTaken)]
+				return deleting(more), nil
+			})
+			if err != nil {
+				return err
+			}
+			if all = append(all, more...); !left {
+				return nil
+			}
+		}
+	})
+	if absent(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// maxTaken is how many elements go with one batch.
+const maxTaken = 2000
+
+// collect takes away what the network's attachments have in sets and who are not in the list.
+func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []set) ([]element, error) {
+	if network == "" || valid == nil {
+		return nil, &link.Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
+	}
+	return take(ctx, host, func(c *conn) ([]element, error) {
+		return c.ownedBy(sets, func(e element) bool { return stale(e.owner, network, valid) })
+	})
+}
+
+// Probe tells whether the kernel can do what this package needs, without a change: it is asked to check the table
+// and not told to make it. A kernel that cannot is link.ErrNotSupported.
+func Probe(_ context.Context, host *link.NS) error {
+	return dial(host, func(c *conn) error { return c.commit(base(), 0, true) })
+}
