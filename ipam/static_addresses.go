@@ -65,7 +65,6 @@ type invalid func(i int, key, format string, args ...any) error
 // source is the place whose addresses count.
 func (s Static) source(req *netconf.Request) ([]StaticAddress, invalid, error) {
 	own := req.For(req.Network, "") // what it notes is returned, and not noted for the caller
-	own.Config = req.Config
 	asked := own.IPs()
 	if err := own.Rejected(); err != nil {
 		return nil, nil, err

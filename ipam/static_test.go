@@ -268,6 +268,11 @@ func TestStaticIsAStep(t *testing.T) {
 	if err := step.Del(t.Context(), req); err != nil {
 		t.Error(err)
 	}
+	// Nobody asks for a hardware address: what is wrong with it is not noted.
+	req = static(t, netconf.Add, "1.1.0", "", `,"runtimeConfig":{"ips":["10.0.0.9/24"],"mac":"no"}`, nil)
+	if err := (ipam.Static{}).Add(t.Context(), req); err != nil || req.Rejected() != nil {
+		t.Errorf("%v, rejected %v", err, req.Rejected())
+	}
 	// The values of one call are not those of the next.
 	conf := ipam.Static{Addresses: []ipam.StaticAddress{{}}}
 	if err := conf.Addresses[0].Address.UnmarshalText([]byte("10.0.0.5/24")); err != nil {

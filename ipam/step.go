@@ -41,9 +41,7 @@ func (s *step) Add(ctx context.Context, req *netconf.Request) error {
 // take appends the answer to the result. An IPAM plugin has no interfaces (SPEC, section 5 "Delegated
 // plugins (IPAM)"), and an index would be one into another list.
 func (s *step) take(req *netconf.Request, result *types100.Result) {
-	indexed := len(result.Interfaces) > 0
 	for _, ip := range result.IPs {
-		indexed = indexed || ip.Interface != nil
 		req.AddIP(-1, ip.Address, ip.Gateway)
 	}
 	for _, route := range result.Routes {
@@ -52,7 +50,7 @@ func (s *step) take(req *netconf.Request, result *types100.Result) {
 	if !result.DNS.IsEmpty() {
 		req.Result.DNS = result.DNS
 	}
-	if indexed {
+	if len(result.Interfaces) > 0 { // without any, an index would have been out of range
 		warn(req, "the IPAM plugin's answer names interfaces: they are ignored", "plugin", s.name)
 	}
 }
