@@ -112,7 +112,7 @@ func load(path string) (parsed, error) {
 		errs = n.addFrom(filepath.Join(filepath.Dir(path), n.Name)) // the name was checked: it has no separator
 	}
 	if len(errs) == 0 && len(n.Plugins) == 0 {
-		errs = append(errs, wrong(data, netconf.CodeInvalidNetworkConfig, "plugins",
+		errs = append(errs, keyError(data, netconf.CodeInvalidNetworkConfig, "plugins",
 			`missing: expected a list of plugins, files *.conf in the folder %q beside it, or the key "type" of one plugin`, n.Name))
 	}
 	if err := netconf.Join(errs...); err != nil {

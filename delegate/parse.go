@@ -21,7 +21,7 @@ import (
 func ParseNetwork(data []byte) (*Network, error) {
 	n, errs := parse(data)
 	if len(n.Plugins) == 0 && len(errs) == 0 {
-		errs = append(errs, wrong(data, netconf.CodeInvalidNetworkConfig, "plugins", `missing: expected a list of plugins, or the key "type" of one plugin`))
+		errs = append(errs, keyError(data, netconf.CodeInvalidNetworkConfig, "plugins", `missing: expected a list of plugins, or the key "type" of one plugin`))
 	}
 	if err := netconf.Join(errs...); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func parse(data []byte) (parsed, []error) {
 	l := &list{data: data, keys: keys}
 	n.Name, n.CNIVersion = l.text("name"), l.text("cniVersion")
 	if err := netconf.CheckName(n.Name); err != nil && !l.failed("name") {
-		l.wrong(netconf.CodeInvalidNetworkConfig, "name", "network name: %w", err)
+		l.note(netconf.CodeInvalidNetworkConfig, "name", "network name: %w", err)
 	}
 	if n.CNIVersion != "" {
 		n.CNIVersions = []string{n.CNIVersion}
@@ -68,7 +68,7 @@ func parse(data []byte) (parsed, []error) {
 	if several {
 		n.Plugins = l.plugins()
 	} else if n.inline {
-		l.wrong(netconf.CodeInvalidNetworkConfig, "loadOnlyInlinedPlugins", `set, and there is no key "plugins"`)
+		l.note(netconf.CodeInvalidNetworkConfig, "loadOnlyInlinedPlugins", `set, and there is no key "plugins"`)
 	}
 	return n, l.errs
 }
@@ -84,15 +84,15 @@ type list struct {
 // keep a caller busy for minutes.
 const maxErrors = 20
 
-func (l *list) wrong(code uint, path, format string, args ...any) {
+func (l *list) note(code uint, path, format string, args ...any) {
 	if len(l.errs) >= maxErrors {
 		return
 	}
-	l.errs = append(l.errs, wrong(l.data, code, path, format, args...))
+	l.errs = append(l.errs, keyError(l.data, code, path, format, args...))
 }
 
-// wrong makes an error about a key, with its line and column.
-func wrong(data []byte, code uint, path, format string, args ...any) error {
+// keyError makes an error about a key, with its line and column.
+func keyError(data []byte, code uint, path, format string, args ...any) error {
 	err := (&netconf.Request{Config: data}).Invalid(path, format, args...)
 	if e, ok := err.(*netconf.Error); ok {
 		e.Code = code
@@ -110,7 +110,7 @@ func (l *list) failed(key string) bool {
 
 func (l *list) text(key string) (s string) {
 	if value, ok := l.keys[key]; ok && (string(value) == "null" || json.Unmarshal(value, &s) != nil) {
-		l.wrong(netconf.CodeDecodingFailure, key, "expected a string")
+		l.note(netconf.CodeDecodingFailure, key, "expected a string")
 	}
 	return s
 }
@@ -123,7 +123,7 @@ func (l *list) switched(key string) bool {
 	}
 	var on netconf.Switch
 	if err := on.UnmarshalJSON(value); err != nil {
-		l.wrong(netconf.CodeDecodingFailure, key, "%w", err)
+		l.note(netconf.CodeDecodingFailure, key, "%w", err)
 	}
 	return bool(on)
 }
@@ -136,16 +136,16 @@ func (l *list) versions(n *Network) {
 	}
 	var all []*string
 	if json.Unmarshal(value, &all) != nil || all == nil {
-		l.wrong(netconf.CodeDecodingFailure, "cniVersions", "expected a list of strings")
+		l.note(netconf.CodeDecodingFailure, "cniVersions", "expected a list of strings")
 		return
 	}
 	for i, v := range all {
 		if v == nil {
-			l.wrong(netconf.CodeDecodingFailure, fmt.Sprintf("cniVersions[%d]", i), "expected a string, got null")
+			l.note(netconf.CodeDecodingFailure, fmt.Sprintf("cniVersions[%d]", i), "expected a string, got null")
 			return
 		}
 		if _, _, _, err := version.ParseVersion(*v); err != nil || *v == "" {
-			l.wrong(netconf.CodeInvalidNetworkConfig, fmt.Sprintf("cniVersions[%d]", i), "%q is no version: expected three numbers as in 1.1.0", *v)
+			l.note(netconf.CodeInvalidNetworkConfig, fmt.Sprintf("cniVersions[%d]", i), "%q is no version: expected three numbers as in 1.1.0", *v)
 			return
 		}
 		if !slices.Contains(n.CNIVersions, *v) {
@@ -161,11 +161,11 @@ func (l *list) versions(n *Network) {
 func (l *list) plugins() (plugins []json.RawMessage) {
 	value := l.keys["plugins"]
 	if len(value) > 0 && value[0] != '[' || json.Unmarshal(value, &plugins) != nil {
-		l.wrong(netconf.CodeInvalidNetworkConfig, "plugins", "expected a list of plugins")
+		l.note(netconf.CodeInvalidNetworkConfig, "plugins", "expected a list of plugins")
 		return nil
 	}
 	if len(plugins) == 0 {
-		l.wrong(netconf.CodeInvalidNetworkConfig, "plugins", "empty: expected at least one plugin")
+		l.note(netconf.CodeInvalidNetworkConfig, "plugins", "empty: expected at least one plugin")
 	}
 	for i, plugin := range plugins {
 		l.plugin(fmt.Sprintf("plugins[%d]", i), plugin)
@@ -176,7 +176,7 @@ func (l *list) plugins() (plugins []json.RawMessage) {
 // plugin checks an entry: its type, and those keys that the specification defines.
 func (l *list) plugin(path string, plugin json.RawMessage) {
 	if _, err := typeOf(plugin); err != nil {
-		l.wrong(netconf.CodeInvalidNetworkConfig, join(path, err.Path), "%w", err.Err)
+		l.note(netconf.CodeInvalidNetworkConfig, join(path, err.Path), "%w", err.Err)
 		return
 	}
 	_, err := netconf.ParseNetwork(plugin)
@@ -186,7 +186,7 @@ func (l *list) plugin(path string, plugin json.RawMessage) {
 		case !ok:
 			l.errs = append(l.errs, err)
 		case path != "" || !l.failed(e.Path): // of one plugin the name is read above
-			l.wrong(e.Code, join(path, e.Path), "%w", e.Err)
+			l.note(e.Code, join(path, e.Path), "%w", e.Err)
 		}
 	}
 }

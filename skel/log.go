@@ -30,8 +30,8 @@ type callLog struct {
 	said   *warnings              // nil: nobody asks
 }
 
-// openLog begins the log of a call in a process of its own, on stderr and where the configuration says; close ends it.
-func (c *core) openLog(req *netconf.Request, stderr io.Writer, begun time.Time) (l *callLog, close func()) {
+// openLog begins the log of a call in a process of its own, on stderr and where the configuration says; end ends it.
+func (c *core) openLog(req *netconf.Request, stderr io.Writer, begun time.Time) (l *callLog, end func()) {
 	conf, _, _ := c.readLogConfig(req) // what is wrong with it is told by checkLog
 	out, file := &stream{to: stderr}, &logFile{path: string(conf.File)}
 	lines := &stream{to: file}

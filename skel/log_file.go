@@ -147,7 +147,7 @@ type logFile struct {
 
 func (l *logFile) Write(p []byte) (int, error) {
 	if l.f == nil && l.err == nil {
-		l.f, l.err = openLog(l.path)
+		l.f, l.err = openPlain(l.path)
 	}
 	if l.err != nil {
 		return 0, l.err
@@ -178,9 +178,9 @@ func (l *logFile) endLine() {
 	_ = f.Close() // as above
 }
 
-// openLog opens a file that is there, or makes it, for root alone. It must be a plain file: in a folder that
+// openPlain opens a file that is there, or makes it, for root alone. It must be a plain file: in a folder that
 // others may write to a link could lead to any file of root's, and a FIFO is waited for.
-func openLog(path string) (*os.File, error) {
+func openPlain(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|logFlags, 0o600)
 	if err != nil {
 		return nil, err

@@ -37,8 +37,8 @@ func (c *core) run(ctx context.Context, call IO) int {
 	ctx, cancel := c.bounded(ctx, netconf.Command(call.getenv("CNI_COMMAND")))
 	defer cancel()
 	stdout := &output{to: call.Stdout}
-	log, close, err := c.parse(ctx, call, begun)
-	defer close()
+	log, end, err := c.parse(ctx, call, begun)
+	defer end()
 	req := log.req
 	switch {
 	case err != nil:
@@ -118,7 +118,7 @@ func (c *core) encode(req *netconf.Request, out io.Writer) error {
 }
 
 // parse reads the call, and begins its log. It does not wait for the end of stdin longer than the call may take.
-func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLog, close func(), err error) {
+func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLog, end func(), err error) {
 	type parsed struct {
 		req *netconf.Request
 		err error
@@ -141,11 +141,11 @@ func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLo
 	}
 	req := p.req
 	req.Environ = call.Env
-	log, close = c.openLog(req, call.Stderr, begun)
+	log, end = c.openLog(req, call.Stderr, begun)
 	if err := req.Warnings(); err != nil {
 		req.Warn("goes on: " + err.Error())
 	}
-	return log, close, p.err
+	return log, end, p.err
 }
 
 // more is what else is wrong with the configuration of an ADD or CHECK that was refused for another
