@@ -20,13 +20,13 @@ import (
 	"github.com/cnikit/cnikit/skel"
 )
 
-// callLimit is how long a call may take. Runtimes give up after two to four minutes.
-const callLimit = time.Minute
-
 // prepare reads the configuration, asks for the versions and makes the host ready.
 func (b *Bench) prepare() {
 	if b.Parent == "" {
 		b.Parent = "p0"
+	}
+	if b.Limit == 0 {
+		b.Limit = time.Minute
 	}
 	if b.Volatile == nil {
 		b.Volatile = regexp.MustCompile(DefaultVolatile)
@@ -129,7 +129,7 @@ func (b *Bench) NeedVersion(verb netconf.Command) {
 }
 
 // Run makes a call. It does not hold the answer against the protocol, which requirements of their own do; a call that
-// does not end within a minute fails the requirement.
+// does not end within Target.Limit fails the requirement.
 func (b *Bench) Run(c Call) Answer {
 	b.Helper()
 	a := b.RunWithin(b.Context(), c)
@@ -142,11 +142,11 @@ func (b *Bench) Run(c Call) Answer {
 // RunWithin is Run with a context, whose end is a SIGTERM; it leaves the exit status to the caller.
 func (b *Bench) RunWithin(ctx context.Context, c Call) Answer {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, b.Limit)
 	defer cancel()
 	a := c.run(ctx, b, b.Plugin)
 	if ctx.Err() == context.DeadlineExceeded {
-		b.Fatalf("%s did not end within %v\nstdout: %s\nstderr: %s", c.Command, callLimit, a.Stdout, a.Stderr)
+		b.Fatalf("%s did not end within %v\nstdout: %s\nstderr: %s", c.Command, b.Limit, a.Stdout, a.Stderr)
 	}
 	return a
 }

@@ -36,6 +36,9 @@ type Target struct {
 	State []string
 	// Volatile are the files of State that may differ when nothing is left; nil means [DefaultVolatile].
 	Volatile *regexp.Regexp
+	// Limit is how long a call may take before the requirement fails; default a minute, since runtimes give up after
+	// two to four.
+	Limit time.Duration
 }
 
 // DefaultState lists the folders that plugins are known to keep their state in.

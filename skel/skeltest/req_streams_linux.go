@@ -112,7 +112,7 @@ func refuses(b *Bench, p Plugin, with Call, what string) {
 	before := b.Settle(c)
 	call := c.Add
 	call.Stdin, call.Stdout = with.Stdin, with.Stdout
-	ctx, cancel := context.WithTimeout(b.Context(), callLimit)
+	ctx, cancel := context.WithTimeout(b.Context(), b.Limit)
 	defer cancel()
 	if a := call.run(ctx, b, p); a.Exit == 0 {
 		b.Errorf("%s succeeded", what)

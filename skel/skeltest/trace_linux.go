@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -29,6 +30,7 @@ type traced struct {
 	exit   int // its exit status, -1 if it was killed
 	killed bool
 	before string // the call that it was killed before
+	late   bool   // it, or what it had started, had to be killed when its time was over
 }
 
 // idle are the system calls that change nothing outside of the process: to be killed before one of them is to be killed
@@ -72,7 +74,8 @@ func (b *Bench) process(program Binary, call Call, attr *syscall.SysProcAttr) (*
 	})
 }
 
-// traced runs the program under ptrace, and waits for it and for all that it has started. strace counts the calls of
+// traced runs the program under ptrace, and waits for it and for all that it has started, which must end within the
+// limit of a call. strace counts the calls of
 // each thread by itself, so that none of a thread that a program in Go has just made can be met.
 func (b *Bench) traced(program Binary, call Call, what tracing) (t traced) {
 	b.Helper()
@@ -86,22 +89,40 @@ func (b *Bench) traced(program Binary, call Call, what tracing) (t traced) {
 		if err := process.Release(); err != nil {
 			return err
 		}
+		end := time.AfterFunc(b.Limit, p.tooLate)
+		defer end.Stop()
 		err = p.loop()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		t = p.traced
 		return err
 	})
-	if err != nil {
-		b.Fatalf("trace %s: %v", program, err)
+	switch {
+	case err != nil:
+		panic(fmt.Errorf("trace %s: %w", program, err)) // which is not the plugin's: nothing is judged
+	case t.late:
+		b.Fatalf("%s, with what it had started, did not end within %v%s", call.Command, b.Limit, t.when())
 	}
 	return t
+}
+
+// when says where it was killed.
+func (t traced) when() string {
+	if !t.killed {
+		return ""
+	}
+	return " after it was killed before " + t.before
 }
 
 type tracer struct {
 	tracing
 	traced
 	pid    int          // the program's
-	ours   map[int]bool // threads and processes that were seen, and whether they are the program's threads
-	inside map[int]bool // those in a system call
+	inside map[int]bool // threads in a system call
+
+	mu   sync.Mutex   // for tooLate
+	ours map[int]bool // threads and processes that live, and whether they are the program's threads
+	over bool         // the time is
 }
 
 const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK |
@@ -109,8 +130,6 @@ const traceOptions = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_TRACECLONE | uni
 
 // loop follows the program until it and its children have ended.
 func (p *tracer) loop() error {
-	end := time.AfterFunc(callLimit, func() { _ = unix.Kill(p.pid, unix.SIGKILL) }) // it may have ended
-	defer end.Stop()
 	for {
 		var status unix.WaitStatus
 		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
@@ -126,7 +145,7 @@ func (p *tracer) loop() error {
 			if tid == p.pid && status.Exited() {
 				p.exit = status.ExitStatus()
 			}
-			delete(p.inside, tid)
+			p.gone(tid)
 			continue
 		}
 		if err := p.stopped(tid, status); err != nil && !errors.Is(err, unix.ESRCH) { // it was killed meanwhile
@@ -137,8 +156,7 @@ func (p *tracer) loop() error {
 
 // stopped looks why a thread has stopped, and lets it go on.
 func (p *tracer) stopped(tid int, status unix.WaitStatus) error {
-	if _, seen := p.ours[tid]; !seen {
-		p.ours[tid] = threadOf(tid) == p.pid
+	if p.meets(tid) {
 		if tid == p.pid {
 			if err := unix.PtraceSetOptions(tid, traceOptions); err != nil {
 				return fmt.Errorf("ptrace options: %w", err)
@@ -150,8 +168,12 @@ func (p *tracer) stopped(tid int, status unix.WaitStatus) error {
 	switch {
 	case signal == unix.SIGTRAP|0x80:
 		p.inside[tid] = !p.inside[tid]
-		if p.inside[tid] && p.ours[tid] && !p.killed && p.enters(tid) {
-			return p.end()
+		if p.inside[tid] && p.ours[tid] && !p.killed {
+			if it, err := p.enters(tid); err != nil {
+				return err
+			} else if it {
+				return p.end()
+			}
 		}
 		signal = 0
 	case signal == unix.SIGTRAP && status.TrapCause() > 0, signal == unix.SIGSTOP: // an event; the first stop of a new thread
@@ -160,20 +182,54 @@ func (p *tracer) stopped(tid int, status unix.WaitStatus) error {
 	return unix.PtraceSyscall(tid, int(signal))
 }
 
-// enters counts a system call, and tells whether it is the one.
-func (p *tracer) enters(tid int) bool {
-	nr, err := systemCall(tid)
-	if err == nil && slices.Contains(idle, nr) {
+// meets tells whether a thread has not been seen before. Once the time is over it does not live on.
+func (p *tracer) meets(tid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, seen := p.ours[tid]; seen {
 		return false
+	}
+	p.ours[tid] = threadOf(tid) == p.pid
+	if p.over {
+		_ = unix.Kill(tid, unix.SIGKILL) // it may have ended
+	}
+	return true
+}
+
+func (p *tracer) gone(tid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.inside, tid)
+	delete(p.ours, tid)
+}
+
+// tooLate kills the program and all that it has started. It is called on another thread: the tracer waits.
+func (p *tracer) tooLate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over, p.late = true, true
+	for tid := range p.ours {
+		_ = unix.Kill(tid, unix.SIGKILL) // it may have ended
+	}
+}
+
+// enters counts a system call, and tells whether it is the one.
+func (p *tracer) enters(tid int) (it bool, err error) {
+	nr, err := systemCall(tid)
+	if err != nil {
+		return false, fmt.Errorf("which system call it makes: %w", err)
+	}
+	if slices.Contains(idle, nr) {
+		return false, nil
 	}
 	p.calls++
 	if p.calls != p.kill {
-		return false
+		return false, nil
 	}
 	if p.before = names[nr]; p.before == "" {
 		p.before = fmt.Sprintf("system call %d", nr)
 	}
-	return true
+	return true, nil
 }
 
 // end kills the program, and what it has started.
