@@ -3,6 +3,7 @@ package hostlocal
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net/netip"
 	"os"
@@ -328,8 +329,11 @@ func (x *index) finish() error {
 		if _, err := x.f.WriteAt(x.mem, headSize); err != nil {
 			return err
 		}
-		if err := x.f.Truncate(int64(headSize + len(x.mem))); err != nil {
-			return err
+		size := int64(headSize + len(x.mem))
+		if info, err := x.f.Stat(); err != nil || info.Size() != size {
+			if err = errors.Join(err, x.f.Truncate(size)); err != nil {
+				return err
+			}
 		}
 	}
 	var stamp time.Time

@@ -19,6 +19,8 @@ const (
 	lastName = "last_reserved_ip."
 	lockName = "lock"
 	newName  = "last_reserved_ip.cnikit-new"
+
+	maxLease = 1 << 20 // bytes of a lease's file that are read; an ID has a few dozen
 )
 
 // ownerOf is what a lease's file says of an attachment, and what the oldest releases of the reference plugin wrote,
@@ -59,7 +61,7 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // holder reads who has an address: "" if the file says nothing. free tells that there is no file.
 func (s *store) holder(a netip.Addr) (who string, free bool, err error) {
-	content, err := os.ReadFile(s.path(fileName(a)))
+	content, err := readSmall(s.path(fileName(a)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", true, nil
 	}
@@ -136,8 +138,23 @@ func (s *store) setLast(ctx context.Context, n string, a netip.Addr) error {
 	if err := netconf.Before(ctx, "write "+path); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, []byte(a.String()), 0o600); err != nil {
+	if err := overwrite(path, a.String()); err != nil {
 		return s.unusable(err)
 	}
 	return nil
+}
+
+// overwrite writes a short file without making it empty first: what is written into an emptied file ext4 sends to the
+// disk when it is closed, 2 ms here. Killed in between, the file has the end of the old text behind the new one, and names
+// no address, or another one: then the search begins there.
+func overwrite(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if info, statErr := f.Stat(); err == nil && statErr == nil && info.Size() > int64(len(text)) {
+		err = f.Truncate(int64(len(text)))
+	}
+	return errors.Join(err, f.Close())
 }
