@@ -1,0 +1,130 @@
+package delegate_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cnikit/cnikit/netconf"
+)
+
+// The fault hook is asked before each write. What cannot be written at ADD is an error before any plugin runs, or with all
+// undone; at DEL it stops nothing.
+func TestRecordFaults(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name, op  string
+		verb      netconf.Command
+		want      string
+		unchanged bool
+		files     []string
+		warnings  int
+	}{
+		{"the draft", "record create outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"the record", "record write outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"its name", "record link outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"a lock that is refused", "record lock outer:c1:eth0", netconf.Add, "", true, []string{draft}, 0},
+		{"a result", "record note outer:c1:eth0 if-b", netconf.Add, "a ADD, b ADD, b DEL, a DEL", false, []string{}, 1},
+		{"what was detached", "record note outer:c1:eth0 if-b", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{}, 1},
+		{"the end", "record remove outer:c1:eth0", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{file}, 1},
+		{"a lock that is refused, at DEL", "record lock outer:c1:eth0", netconf.Del, "", false, []string{file}, 0},
+		{"moving it aside", "record rename outer:c1:eth0", netconf.GC, "", false, []string{file}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			set, req := four(t, s), attach(t)
+			if c.verb != netconf.Add {
+				add(t, r, set, req)
+				s.said()
+			}
+			warnings := heard(req)
+			ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+				if op == c.op {
+					return broken
+				}
+				return nil
+			})
+			switch c.verb {
+			case netconf.Add:
+				_, err := r.Add(ctx, set, req)
+				if wants(t, err, 105, "broken", file); !errors.Is(err, broken) || netconf.IsUnchanged(err) != c.unchanged {
+					t.Error(err)
+				}
+			case netconf.GC: // that is, the DEL of a damaged one
+				write(t, filepath.Join(r.Dir, file), "damage", 0o600)
+				fallthrough
+			case netconf.Del:
+				err := r.Del(ctx, set.Plugins, req)
+				if strings.Contains(c.op, " lock ") {
+					wants(t, err, 105, "broken", file) // else two calls could be at work on it
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			if got := s.said(); got != c.want || len(*warnings) != c.warnings {
+				t.Errorf("%s, %q: expected %s", got, *warnings, c.want)
+			}
+			wantNames(t, r, c.files...)
+			if err := r.Del(t.Context(), set.Plugins, req); err != nil { // the next DEL mends all
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The end of the context stops no write of what has happened.
+func TestRecordsAndTheEndOfTheContext(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Add(ctx, set, attach(t))
+	if wants(t, err, 11); !netconf.IsUnchanged(err) || s.said() != "" {
+		t.Error(err)
+	}
+	wantNames(t, r)
+	set.Plugins = s.plugins("a", "b", "c", "d", "e")
+	during, end := context.WithCancel(t.Context())
+	defer end()
+	s.answer = func(ctx context.Context, name string, req *netconf.Request) error {
+		if name == "e" && req.Command == netconf.Add {
+			end() // too late: all is made, and told
+		}
+		return nil
+	}
+	if _, err := r.Add(during, set, attach(t)); err != nil {
+		t.Error(err)
+	}
+	if err := r.Del(ctx, set.Plugins, bare(t)); netconf.Code(err) != 11 {
+		t.Errorf("%v", err)
+	}
+	wantNames(t, r, file)
+}
+
+// A record that would be too large, and a folder that cannot be made, are errors before anything is run.
+func TestRecordThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	set.Attachments[0].Args = netconf.Args{"X": strings.Repeat("x", 17<<20)}
+	_, err := r.Add(t.Context(), set, attach(t))
+	if wants(t, err, 105, "at most"); !netconf.IsUnchanged(err) {
+		t.Error(err)
+	}
+	write(t, r.Dir, "no folder", 0o600)
+	_, err = r.Add(t.Context(), four(t, s), attach(t))
+	if wants(t, err, 105, "not a directory"); !netconf.IsUnchanged(err) || s.said() != "" {
+		t.Error(err)
+	}
+	if err := r.Del(t.Context(), nil, bare(t)); netconf.Code(err) != 105 {
+		t.Errorf("%v: a folder that cannot be read is no success", err)
+	}
+	if _, err := r.List(""); netconf.Code(err) != 105 {
+		t.Error(err)
+	}
+}
