@@ -3,24 +3,12 @@ package skeltest
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// program writes a plugin in sh that answers VERSION; body is the rest.
-func program(t *testing.T, body string) Binary {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "plugin")
-	text := "#!/bin/sh\n" + `[ "$CNI_COMMAND" != VERSION ] || { echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'; exit; }` + "\n" + body + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return Binary(path)
-}
 
 // What a plugin has started and left behind does not keep the tracer for ever, neither a plugin that ends nor one that
 // is killed.
@@ -29,7 +17,7 @@ func TestDelegateThatHangsIsNotWaitedForWithoutEnd(t *testing.T) {
 	for name, kill := range map[string]int{"the plugin ends": 0, "the plugin is killed": 40} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plugin := program(t, "sleep 1000 &\n(sleep 1000 & sleep 1000) &\nfor i in 1 2 3 4 5 6 7 8 9; do : > /dev/null; done")
+			const plugin Binary = "testdata/leaves-behind"
 			b := &Bench{Target: Target{Plugin: plugin, Config: `{"cniVersion":"1.0.0","name":"net"}`, Limit: 2 * time.Second}, id: "a/b"}
 			ended := time.AfterFunc(time.Minute, func() { panic("the tracer waits without end") })
 			defer ended.Stop()
