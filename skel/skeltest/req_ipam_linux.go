@@ -58,32 +58,38 @@ func ipamGone(b *Bench, ipam *IPAM, before Snapshot, c *Container, when string) 
 	b.Same(before, "after "+when, c)
 }
 
-// nonsense lists answers of an IPAM plugin that are no result: what is printed, and its exit status.
-var nonsense = []struct{ what, answer, exit string }{
-	{"what is not JSON", `10.1.0.2/24`, ""},
-	{"nothing", ``, ""},
-	{"half a document", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"`, ""},
-	{"two documents", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}]} {"cniVersion":"1.0.0","ips":[{"address":"10.1.0.3/24"}]}`, ""},
-	{"an empty list of addresses", `{"cniVersion":"1.0.0","ips":[]}`, ""},
-	{"a list in the place of a result", `["10.1.0.2/24"]`, ""},
-	{"an address without a prefix", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2"}]}`, ""},
-	{"an address mapped into IPv6", `{"cniVersion":"1.0.0","ips":[{"address":"::ffff:10.1.0.2/120"}]}`, ""},
-	{"an address that no host can have", `{"cniVersion":"1.0.0","ips":[{"address":"0.0.0.0/0"}]}`, ""},
-	{"a gateway of the other family", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24","gateway":"fd00:1::1"}]}`, ""},
-	{"an interface that is out of range", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24","interface":7}]}`, ""},
-	{"a cniVersion that does not exist", `{"cniVersion":"9.9.9","ips":[{"address":"10.1.0.2/24"}]}`, ""},
-	{"an error document, with exit status 0", `{"cniVersion":"1.0.0","code":11,"msg":"try again"}`, ""},
-	{"nothing, with exit status 1", ``, "1"},
-	{"a result, with exit status 1", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}]}`, "1"},
-	{"17 MB", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}],"x":"` + strings.Repeat("x", 17<<20) + `"}`, ""},
+// answer is what an IPAM plugin prints, and its exit status, "" for 0.
+type answer struct{ what, text, exit string }
+
+// nonsense lists answers of an IPAM plugin that are no result. It is no variable: the last of them would be made at each
+// start of a test binary.
+func nonsense() []answer {
+	return []answer{
+		{"what is not JSON", `10.1.0.2/24`, ""},
+		{"nothing", ``, ""},
+		{"half a document", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"`, ""},
+		{"two documents", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}]} {"cniVersion":"1.0.0","ips":[{"address":"10.1.0.3/24"}]}`, ""},
+		{"an empty list of addresses", `{"cniVersion":"1.0.0","ips":[]}`, ""},
+		{"a list in the place of a result", `["10.1.0.2/24"]`, ""},
+		{"an address without a prefix", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2"}]}`, ""},
+		{"an address mapped into IPv6", `{"cniVersion":"1.0.0","ips":[{"address":"::ffff:10.1.0.2/120"}]}`, ""},
+		{"an address that no host can have", `{"cniVersion":"1.0.0","ips":[{"address":"0.0.0.0/0"}]}`, ""},
+		{"a gateway of the other family", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24","gateway":"fd00:1::1"}]}`, ""},
+		{"an interface that is out of range", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24","interface":7}]}`, ""},
+		{"a cniVersion that does not exist", `{"cniVersion":"9.9.9","ips":[{"address":"10.1.0.2/24"}]}`, ""},
+		{"an error document, with exit status 0", `{"cniVersion":"1.0.0","code":11,"msg":"try again"}`, ""},
+		{"nothing, with exit status 1", ``, "1"},
+		{"a result, with exit status 1", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}]}`, "1"},
+		{"17 MB", `{"cniVersion":"1.0.0","ips":[{"address":"10.1.0.2/24"}],"x":"` + strings.Repeat("x", 17<<20) + `"}`, ""},
+	}
 }
 
 func ipamNonsense(b *Bench) {
 	ipam := b.WithIPAM()
 	c := b.Container()
 	before := b.Settle(c)
-	for _, n := range nonsense {
-		ipam.Answer(n.answer)
+	for _, n := range nonsense() {
+		ipam.Answer(n.text)
 		ipam.Exit(n.exit)
 		what := "an answer of its IPAM plugin that is " + n.what
 		if a := b.Run(c.Add); a.Exit == 0 {
