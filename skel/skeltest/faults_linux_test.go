@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cnikit/cnikit/internal/testbin"
 )
@@ -93,7 +94,8 @@ func shTarget(t *testing.T, config, fault string) Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Target{Plugin: Binary(filepath.Join(dir, "sh-plugin")), Config: shPlugin[config], Kind: kind}
+	// A fault that never ends is known by then: without one the longest call takes a second.
+	return Target{Plugin: Binary(filepath.Join(dir, "sh-plugin")), Config: shPlugin[config], Kind: kind, Limit: 20 * time.Second}
 }
 
 // judged judges one requirement of testdata/sh-plugin; in a child it does not return.
@@ -116,6 +118,7 @@ func TestFaultsAreCaught(t *testing.T) {
 	if testbin.Guest() {
 		t.Skip("two hundred processes for each requirement: minutes in an emulated guest, and no kernel makes a difference")
 	}
+	t.Parallel() // so that the waiting of the one and the work of the other are done at once
 	for i, f := range faults {
 		if testing.Short() && i%10 != 0 {
 			continue
@@ -138,6 +141,7 @@ func TestSoundPluginPasses(t *testing.T) {
 	if testbin.Guest() {
 		t.Skip("two hundred processes for each requirement: minutes in an emulated guest, and no kernel makes a difference")
 	}
+	t.Parallel()
 	seen := map[string]bool{}
 	for i, f := range faults {
 		if testing.Short() && i%10 != 0 {

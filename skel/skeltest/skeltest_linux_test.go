@@ -2,10 +2,13 @@ package skeltest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +18,19 @@ import (
 	"github.com/cnikit/cnikit/skel"
 )
 
-func TestMain(m *testing.M) { Main(m) }
+// TestMain lets three tests run on a processor: most are the faults', which wait for processes half of their time, and
+// one for 20 s. -test.parallel says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
+	Main(m)
+}
 
 // The harness works in namespaces of its own, and they are empty.
 func TestMainIsolates(t *testing.T) {
