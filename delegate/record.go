@@ -155,13 +155,19 @@ func (j *journal) note(ctx context.Context, e event) error {
 		defer j.mu.Unlock()
 		err = j.append(append([]byte("\n"), data...)) // so that one which was cut off spoils no other
 	}
+	if err == nil && !flock.StillAt(j.f, j.path) { // an ADD without a record would be one without a DEL
+		err = errors.New("it was removed, or replaced, while it was in use")
+	}
 	return j.failed(err)
 }
 
 // remove takes the file away, under both of its names where a killed ADD has left it two.
 func (j *journal) remove(ctx context.Context) error {
+	if !flock.StillAt(j.f, j.path) {
+		return nil // it is gone, or another's
+	}
 	ctx = context.WithoutCancel(ctx)
-	if draft := j.draft(); j.f != nil && flock.StillAt(j.f, draft) {
+	if draft := j.draft(); flock.StillAt(j.f, draft) {
 		if err := remove(ctx, j.key()+draftEnding, draft); err != nil {
 			return j.failed(err)
 		}

@@ -257,3 +257,37 @@ func TestRecordThatIsReplacedMeanwhile(t *testing.T) {
 		t.Errorf("%v: a removed record was used", err)
 	}
 }
+
+// An ADD whose record is removed under it fails, and is undone: nothing would be known to its DEL. What another has put in
+// the record's place stays.
+func TestRecordThatIsRemovedDuringAnAdd(t *testing.T) {
+	t.Parallel()
+	for name, instead := range map[string]string{"removed": "", "replaced": "another's"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := records(t)
+			path := filepath.Join(r.Dir, file)
+			s := &spy{answer: func(ctx context.Context, name string, req *netconf.Request) error {
+				if name == "b" && req.Command == netconf.Add {
+					if err := os.Remove(path); err != nil {
+						t.Error(err)
+					}
+					if instead != "" {
+						write(t, path, instead, 0o600)
+					}
+				}
+				return grow(ctx, name, req)
+			}}
+			_, err := r.Add(t.Context(), four(t, s), attach(t))
+			wants(t, err, 105, file, "was removed")
+			if got := s.said(); got != "a ADD, b ADD, b DEL, a DEL" {
+				t.Error(got)
+			}
+			if instead == "" {
+				wantNames(t, r)
+			} else if got := read(t, path); got != instead {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
