@@ -233,3 +233,13 @@ func TestDHCPDaemonIsNotThere(t *testing.T) {
 	l.attach(ns)
 	l.add(ns).With(netconf.Del).Run(t.Context(), t, l.plugin).OK(t)
 }
+
+// The namespace's path is gone before the DEL: the daemon, which is in the namespace still, releases all the same.
+func TestDHCPLeaseIsReleasedWithoutNamespace(t *testing.T) {
+	ns, l := skeltest.NewNS(t), newSegment(t)
+	l.daemon()
+	a, address := l.attach(ns)
+	ns.Remove()
+	l.add(ns).With(netconf.Del).WithPrev(a).Run(t.Context(), t, l.plugin).OK(t)
+	l.released(address)
+}

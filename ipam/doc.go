@@ -17,6 +17,9 @@
 // another skel you do, see the example. CHECK, DEL, GC and STATUS are passed on; those that the configuration's
 // version does not have are not sent.
 //
+// The step stands behind the one that makes the interface, as above: then the interface is there whenever the plugin
+// is called, in the rollback too. One that speaks through it, as dhcp does, leases and releases by it.
+//
 // An IPAM program made with upstream's library fails, on DEL too, at arguments that are not its own.
 // It is called again, with a warning, with those that it can read.
 //

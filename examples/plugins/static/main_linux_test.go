@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -149,5 +150,23 @@ func TestPacketsFlow(t *testing.T) {
 	first.With(netconf.Check).WithPrev(a).Run(t.Context(), t, macvlan).OK(t)
 	for _, c := range []skeltest.Call{first, second} {
 		c.With(netconf.Del).Run(t.Context(), t, macvlan).OK(t)
+	}
+}
+
+// The list beside the program, in which it is another plugin's, is found good, and a wrong address in it is found.
+func TestValidatesTheList(t *testing.T) {
+	skeltest.NeedRoot(t) // as above
+	static := testbin.Plugin(t, "static")
+	if out, err := exec.Command(static, "validate", "static.conflist").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	list, err := os.ReadFile("static.conflist")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(static, "validate", "-")
+	cmd.Stdin = strings.NewReader(strings.Replace(string(list), "10.1.1.5/24", "10.1.1.0/24", 1))
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "stdin:12:24: plugins[0].ipam.addresses[0].address: 10.1.1.0/24 is") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
