@@ -83,16 +83,16 @@ func TestSeededFindEachRequirement(t *testing.T) {
 	}
 }
 
-// onePlace is an IPAM plugin with one address. STATUS has what stands in the place of the word.
+// onePlace is an IPAM plugin with one address. ADD and STATUS have what stands in the place of their words.
 const onePlace = `#!/bin/sh
 cat > /dev/null
 lease=/var/lib/cni/one
 full() { echo '{"cniVersion":"1.1.0","code":50,"msg":"no address is left"}'; exit 1; }
 case $CNI_COMMAND in
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}' ;;
-ADD) [ ! -e $lease ] || full; echo "$CNI_CONTAINERID" > $lease; echo '{"cniVersion":"1.1.0","ips":[{"address":"10.99.0.2/30"}]}' ;;
+ADD) [ GIVE ! -e $lease ] || full; echo "$CNI_CONTAINERID" > $lease; echo '{"cniVersion":"1.1.0","ips":[{"address":"10.99.0.2/30"}]}' ;;
 DEL) [ "$(cat $lease 2> /dev/null)" != "$CNI_CONTAINERID" ] || rm $lease ;;
-STATUS) [ WORD ! -e $lease ] || full ;;
+STATUS) [ READY ! -e $lease ] || full ;;
 esac
 `
 
@@ -102,14 +102,27 @@ func TestExhausted(t *testing.T) {
 		t.Skip("builds the command, and there is no go command here; it is no matter of the kernel")
 	}
 	command := filepath.Join(testbin.Tools(t, "", nil, "./skel/conformance"), "conformance")
-	for word, want := range map[string]skeltest.Status{"": skeltest.Pass, "0 = 0 -o": skeltest.Failed} {
-		plugin := filepath.Join(t.TempDir(), "one")
-		if err := os.WriteFile(plugin, []byte(strings.Replace(onePlace, "WORD", word, 1)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if o := conformance(t, command, "", "one", plugin, []string{"status/exhausted"})["status/exhausted"]; o.Status != want {
-			t.Errorf("%q: %s %s: expected %s", word, o.Status, o.Detail, want)
-		}
+	const always = "0 = 0 -o"
+	for name, test := range map[string]struct {
+		give, ready string
+		want        skeltest.Status
+		detail      string
+	}{
+		"sound":                      {"", "", skeltest.Pass, ""},
+		"ready without an address":   {"", always, skeltest.Failed, "no address is left"},
+		"one address given twice":    {always, "", skeltest.Failed, "10.99.0.2 was given twice"},
+		"given twice, and ready too": {always, always, skeltest.Failed, "10.99.0.2 was given twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := filepath.Join(t.TempDir(), "one")
+			if err := os.WriteFile(plugin, []byte(strings.NewReplacer("GIVE", test.give, "READY", test.ready).Replace(onePlace)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			o := conformance(t, command, "", "one", plugin, []string{"status/exhausted"})["status/exhausted"]
+			if o.Status != test.want || !strings.Contains(o.Detail, test.detail) {
+				t.Errorf("%s %s: expected %s %s", o.Status, o.Detail, test.want, test.detail)
+			}
+		})
 	}
 }
 

@@ -39,6 +39,7 @@ func (b *Bench) prepare() {
 	if b.Setup != nil {
 		b.Setup(b)
 	}
+	b.parent = b.hasParent()
 	a := b.Run(Call{Command: netconf.Version, Config: `{"cniVersion":"1.0.0"}`})
 	var info struct{ SupportedVersions []string }
 	if json.Unmarshal([]byte(a.Stdout), &info) == nil {
@@ -253,6 +254,37 @@ func (b *Bench) Attach(c *Container) Answer {
 	a := b.Succeeds(c.Add)
 	if b.Kind != skel.Chained && before.Diff(b.Look(c)) == "" {
 		b.Fatal("ADD succeeded and nothing has changed: not in the namespace, not on the host, not in the folders of its state")
+	}
+	return a
+}
+
+// hasParent tells whether the link that attachments need is on the host.
+func (b *Bench) hasParent() bool {
+	_, err := run("ip", "link", "show", b.Parent)
+	return err == nil
+}
+
+// single says why the configuration is for one attachment at a time, now that there is one; "" if it is for more.
+func (b *Bench) single() string {
+	switch {
+	case b.Single:
+		return "the configuration is for one attachment at a time"
+	case b.parent && !b.hasParent():
+		return "the first attachment has taken the link " + b.Parent + " from the host"
+	}
+	return ""
+}
+
+// AttachAnother makes an attachment beside one that lives. If it fails, so does the requirement, or it does not apply
+// where there can be only one.
+func (b *Bench) AttachAnother(c *Container) Answer {
+	b.Helper()
+	if why := b.single(); why != "" {
+		b.Skip(why)
+	}
+	a := b.Run(c.Add)
+	if a.Exit != 0 {
+		b.Fatalf("a second attachment failed beside the first, exit status %d, code %d: %s %s\nstderr: %s", a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details, a.Stderr)
 	}
 	return a
 }

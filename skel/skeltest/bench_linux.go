@@ -24,6 +24,7 @@ type Bench struct {
 	Base string
 
 	id       string
+	parent   bool     // the parent was there before any attachment
 	before   []string // the configurations of the plugins before it
 	paths    []string // CNI_PATH
 	said     []string

@@ -31,6 +31,9 @@ type Target struct {
 	Setup func(b *Bench)
 	// Parent is the link of the host that the attachment needs; default "p0".
 	Parent string
+	// Single says that the configuration is for one attachment at a time, as where it names a device that is moved; it
+	// need not be said where the first one takes the Parent away. Otherwise a second one that fails is a failure.
+	Single bool
 	// State are the folders in which the plugin and its delegates keep what they know: each requirement begins with
 	// them empty. Default [DefaultState].
 	State []string

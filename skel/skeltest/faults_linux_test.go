@@ -73,6 +73,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "large configurations are cut off", "stdin/huge"},
 	{"no ipam", "the result's write is not checked", "stdout/closed stdout/full"},
 	{"no ipam", "dies by SIGPIPE", "stdout/no-reader"},
+	{"no ipam", "one attachment is all", "concurrency/fifty"},
 }
 
 // ownTests are the requirements that a program cannot break; TestWalkFindsWhatIsWrong holds the walk to what it finds.

@@ -1,6 +1,7 @@
 package skeltest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -105,7 +106,10 @@ func statusDelegateMissing(b *Bench) {
 	b.notReady(call, c, "its IPAM plugin is not in CNI_PATH")
 }
 
-// statusExhausted takes the one address of a pool that is as small as can be.
+// smallest is a pool of four addresses, of which plugins give one, or more.
+const smallest = `[[{"subnet":"10.99.0.0/30"}]]`
+
+// statusExhausted takes all addresses of a pool that is as small as can be.
 func statusExhausted(b *Bench) {
 	b.NeedVersion(netconf.Status)
 	ipam := b.Get(b.Base, "ipam")
@@ -115,12 +119,12 @@ func statusExhausted(b *Bench) {
 	for _, key := range []string{"subnet", "rangeStart", "rangeEnd", "gateway"} {
 		ipam = b.Without(ipam, key)
 	}
-	b.Base = b.Set(b.Base, "ipam", b.Set(ipam, "ranges", `[[{"subnet":"10.99.0.0/30"}]]`))
+	b.Base = b.Set(b.Base, "ipam", b.Set(ipam, "ranges", smallest))
 	taken := b.Container()
 	b.Settle(taken)
 	status := b.hostCall(netconf.Status, b.Base)
 	b.Succeeds(status)
-	b.Attach(taken)
+	b.exhaust(b.Attach(taken))
 	if program, err := find(b.paths, strings.Trim(b.Get(ipam, "type"), `"`)); err == nil && b.Kind != skel.IPAM {
 		if b.Run(status).Exit == 0 && (Call{Command: status.Command, Config: status.Config, Path: status.Path}).run(b.Context(), b, program).Exit == 0 {
 			b.Skipf("the IPAM plugin, %s, says itself that it is ready", program)
@@ -129,4 +133,32 @@ func statusExhausted(b *Bench) {
 	b.notReady(status, b.Container(), "no address is left")
 	b.Succeeds(taken.Del())
 	b.Succeeds(status)
+}
+
+// exhaust makes attachments, after the first, until one fails for want of an address. Each has addresses of its own.
+func (b *Bench) exhaust(first Answer) {
+	given := map[string]bool{}
+	take := func(a Answer) {
+		for _, ip := range a.Result.IPs {
+			if address := ip.Address.IP.String(); !given[address] {
+				given[address] = true
+			} else {
+				b.Fatalf("the address %s was given twice, from a pool that has none left", address)
+			}
+		}
+	}
+	take(first)
+	if why := b.single(); why != "" {
+		b.Skip(why)
+	}
+	for range 4 {
+		c := b.Container()
+		a := b.Run(c.Add)
+		if a.Exit != 0 {
+			b.Run(c.Del())
+			return
+		}
+		take(a)
+	}
+	b.Skipf("five attachments have addresses of their own, and the pool is of four: it is not made smaller by ipam.ranges: %v", slices.Sorted(maps.Keys(given)))
 }
