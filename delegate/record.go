@@ -27,12 +27,13 @@ import (
 // empty one and all is lost: a sync is 1 to 5 ms on a disk, of which a pod with four networks would wait for five.)
 
 const (
-	recordVersion = 1                 // of the layout
-	maxRecord     = netconf.MaxConfig // bytes; what is larger is no record
-	recordEnding  = ".record"
-	draftEnding   = recordEnding + ".new" // is being written; what a killed ADD has left
-	badEnding     = recordEnding + ".bad" // could not be read
-	maxBad        = 16                    // of those in a folder; the oldest go
+	recordVersion  = 1                 // of the layout
+	maxRecord      = netconf.MaxConfig // bytes; what is larger is no record
+	maxAttachments = 1000              // of a record; 16 MB of {}, would take half a gigabyte
+	recordEnding   = ".record"
+	draftEnding    = recordEnding + ".new" // is being written; what a killed ADD has left
+	badEnding      = recordEnding + ".bad" // could not be read
+	maxBad         = 16                    // of those in a folder; the oldest go
 )
 
 // owner says whose a record is: the call's own network, container and interface.
@@ -78,7 +79,29 @@ type header struct {
 	owner
 	Netns       string  `json:"netns,omitempty"`
 	Args        string  `json:"cniArgs,omitempty"` // in their order: Record.Args has none
-	Attachments []entry `json:"attachments"`
+	Attachments entries `json:"attachments"`
+}
+
+// entries are read one by one, so that garbage does not take more room than maxAttachments.
+type entries []entry
+
+// UnmarshalJSON reads the list.
+func (e *entries) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
+		return json.Unmarshal(text, (*[]entry)(e)) // says what it is instead
+	}
+	for *e = nil; d.More(); {
+		if len(*e) == maxAttachments {
+			return fmt.Errorf("more than %d attachments", maxAttachments)
+		}
+		var one entry
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*e = append(*e, one)
+	}
+	return nil
 }
 
 type entry struct {

@@ -22,6 +22,9 @@ var errAttached = fmt.Errorf("%w: the container is attached, a DEL is due first"
 func (r Records) create(ctx context.Context, req *netconf.Request, head header) (*journal, error) {
 	j := r.journal(head.owner)
 	data, err := line(head)
+	if err == nil && len(head.Attachments) > maxAttachments {
+		err = fmt.Errorf("%d attachments: a record has at most %d", len(head.Attachments), maxAttachments)
+	}
 	if err == nil && len(data) > maxRecord {
 		err = fmt.Errorf("%d bytes: a record has at most %d", len(data), maxRecord)
 	}
@@ -56,10 +59,21 @@ func (r Records) makeFolder(ctx context.Context) error {
 	if err := netconf.Before(ctx, "record folder "+r.Dir); err != nil {
 		return err
 	}
+	there := filepath.Dir(r.Dir)
+	for there != filepath.Dir(there) {
+		if _, err := os.Stat(there); err == nil {
+			break
+		}
+		there = filepath.Dir(there)
+	}
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(r.Dir))
+	for dir := filepath.Dir(r.Dir); ; dir = filepath.Dir(dir) { // each that got a name
+		if err := syncFolder(dir); err != nil || dir == there {
+			return err
+		}
+	}
 }
 
 // openDraft opens the draft, empty, and holds it, unless there is the record already.

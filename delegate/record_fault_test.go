@@ -3,10 +3,13 @@ package delegate_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -115,6 +118,17 @@ func TestRecordThatCannotBeMade(t *testing.T) {
 	_, err := r.Add(t.Context(), set, attach(t))
 	if wants(t, err, 105, "at most"); !netconf.IsUnchanged(err) {
 		t.Error(err)
+	}
+	many := four(t, s)
+	for i := range 1000 {
+		many.Attachments = append(many.Attachments, delegate.Attachment{Network: parse(t, plain), IfName: fmt.Sprint("n", i)})
+	}
+	_, err = r.Add(t.Context(), many, attach(t))
+	if wants(t, err, 105, "at most 1000"); !netconf.IsUnchanged(err) {
+		t.Error(err)
+	}
+	if err := os.Remove(r.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
 	}
 	write(t, r.Dir, "no folder", 0o600)
 	_, err = r.Add(t.Context(), four(t, s), attach(t))
