@@ -142,3 +142,37 @@ func TestRecordThatCannotBeMade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Where a record that has grown cannot be written anew it is as it was, whole.
+func TestRewriteThatFails(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"record rewrite outer:c1:eth0", "record rename outer:c1:eth0.record.new"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			set := four(t, s)
+			add(t, r, set, attach(t))
+			before := read(t, filepath.Join(r.Dir, file))
+			write(t, filepath.Join(r.Dir, draft), "of a killed call", 0o600)
+			broken := errors.New("broken")
+			ctx := netconf.WithFault(t.Context(), func(_ context.Context, is string) error {
+				if is == op {
+					return broken
+				}
+				return nil
+			})
+			large := fmt.Sprintf(`{"cniVersion":"1.1.0","x":%q}`, strings.Repeat("x", 2<<20))
+			wants(t, r.SetResult(ctx, attach(t), "if-a", []byte(large)), 105, "broken", file)
+			if wantNames(t, r, file); read(t, filepath.Join(r.Dir, file)) != before {
+				t.Error("it was changed")
+			}
+			if err := r.SetResult(t.Context(), attach(t), "if-a", []byte(large)); err != nil {
+				t.Error(err)
+			}
+			rec, err := r.Load(t.Context(), attach(t))
+			if err != nil || len(rec.Attachments) != 4 || string(rec.Attachments[0].Result) != large || len(rec.Attachments[3].Result) == 0 {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

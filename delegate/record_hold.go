@@ -35,8 +35,11 @@ func (r Records) hold(ctx context.Context, req *netconf.Request) (*journal, erro
 		if err != nil {
 			return nil, j.failed(err)
 		}
-		_, err = r.lock(ctx, req, j, j.path)
+		if _, err = r.lock(ctx, req, j, j.path); err == nil {
+			info, err = j.f.Stat()
+		}
 		if err == nil {
+			j.size = int(min(info.Size(), maxRecord))
 			return j, nil
 		}
 		j.release()

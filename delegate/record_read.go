@@ -38,7 +38,7 @@ func readRecord(f *os.File, path string) (rec Record, err error) {
 	if info.Size() > maxRecord {
 		return rec, damage{fmt.Errorf("%d bytes: no record is that large", info.Size())}
 	}
-	data, err := io.ReadAll(io.NewSectionReader(f, 0, maxRecord))
+	data, err := (&journal{f: f}).text()
 	if err != nil {
 		return rec, err
 	}
@@ -65,6 +65,9 @@ func readRecord(f *os.File, path string) (rec Record, err error) {
 	}
 	return rec, nil
 }
+
+// text is all that the file has.
+func (j *journal) text() ([]byte, error) { return io.ReadAll(io.NewSectionReader(j.f, 0, maxRecord)) }
 
 func readHeader(text []byte) (header, error) {
 	var v struct {

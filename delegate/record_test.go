@@ -346,3 +346,36 @@ func TestSetResult(t *testing.T) {
 		}
 	}
 }
+
+// However often a result is replaced, the record stays one that can be read, with all else that it had.
+func TestSetResultForAYear(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	add(t, r, set, attach(t))
+	if err := r.Del(t.Context(), set.Plugins.Without("a"), bare(t)); err == nil {
+		t.Fatal("the program is not missing")
+	}
+	if rec, err := r.Load(t.Context(), attach(t)); err != nil || len(rec.Attachments) != 1 {
+		t.Fatalf("%+v, %v", rec, err)
+	}
+	path, last := filepath.Join(r.Dir, file), ""
+	for i := range 60 {
+		last = fmt.Sprintf(`{"cniVersion":"1.1.0","interfaces":[{"name":"a","sandbox":"/n"}],"x":%d,"y":%q}`, i, strings.Repeat("y", 400_000))
+		if err := r.SetResult(t.Context(), attach(t), "if-a", json.RawMessage(last)); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() > 2<<20 || info.Mode() != 0o600 {
+			t.Fatalf("%v, %v", info, err)
+		}
+	}
+	wantNames(t, r, file)
+	s.said()
+	if err := r.Del(t.Context(), set.Plugins, bare(t)); err != nil {
+		t.Error(err)
+	}
+	if len(s.calls) != 1 || key(t, s.calls[0].config, "prevResult") != last {
+		t.Errorf("%d calls", len(s.calls))
+	}
+	wantNames(t, r)
+}

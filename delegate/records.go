@@ -179,7 +179,11 @@ func (r Records) SetResult(ctx context.Context, req *netconf.Request, ifname str
 	if _, err := netconf.ParseResult(result, req.Network.CNIVersion); err != nil {
 		return err
 	}
-	return j.note(ctx, event{IfName: ifname, Result: result})
+	e := event{IfName: ifname, Result: result}
+	if j.size+len(result) > maxGrown {
+		return r.rewrite(ctx, req, j, e)
+	}
+	return j.note(ctx, e)
 }
 
 // Check runs CHECK of all that is recorded of the request's attachment. Errors are those of Load and of Set.Check.
