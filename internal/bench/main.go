@@ -6,7 +6,8 @@
 // builds both sides, runs this in namespaces of its own and prints a table: for each plugin, stack and verb the
 // median and 95th percentile of the wall time, the CPU time of the process tree and the peak memory of its
 // largest process, of both sides, and the ratio of the medians. The reference host-local gives the addresses
-// on both sides. It judges nothing: on a shared machine a single run says little, a ratio more.
+// on both sides as a second process ("program"), or ours does in ours ("in-process"), over the same files. It judges
+// nothing: on a shared machine a single run says little, a ratio more.
 package main
 
 import (
@@ -27,6 +28,15 @@ import (
 type contest struct {
 	plugin, keys string
 	dual         bool
+	program      bool // host-local is a program for ours too
+	leases       int  // how many others there are
+}
+
+func (c contest) ipam() string {
+	if c.program {
+		return "program"
+	}
+	return "in-process"
 }
 
 func (c contest) stack() string {
@@ -47,8 +57,34 @@ func (c contest) config(prev string) string {
 	if prev != "" {
 		prev = `,"prevResult":` + prev
 	}
-	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"bench","type":%q,%s,"ipam":{"type":"host-local","ranges":[%s],"routes":[%s]}%s}`,
-		c.plugin, c.keys, ranges, routes, prev)
+	ipam := "host-local"
+	if c.program {
+		ipam = otherName
+	}
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"bench%d","type":%q,%s,"ipam":{"type":%q,"ranges":[%s],"routes":[%s]}%s}`,
+		c.leases, c.plugin, c.keys, ipam, ranges, routes, prev)
+}
+
+// otherName is the reference host-local under a name that our plugins have not compiled in.
+const otherName = "host-local-program"
+
+// fill makes the leases of others, as the reference host-local would have.
+func (c contest) fill() error {
+	dir := filepath.Join("/var/lib/cni/networks", fmt.Sprintf("bench%d", c.leases))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	last := ""
+	for i := range c.leases {
+		last = fmt.Sprintf("10.9.%d.%d", (i+2)/256, (i+2)%256)
+		if err := os.WriteFile(filepath.Join(dir, last), fmt.Appendf(nil, "%064x\r\neth0", i), 0o600); err != nil {
+			return err
+		}
+	}
+	if last == "" {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(dir, "last_reserved_ip.0"), []byte(last), 0o600)
 }
 
 // side is one of the two makes of plugins: the folder that holds the programs.
@@ -59,23 +95,32 @@ func main() {
 	ours := flag.String("ours", "", "folder with our plugins")
 	blocks := flag.Int("blocks", 15, "how often the sides take turns")
 	each := flag.Int("each", 8, "attachments of a side in a block; a quarter of it where ADD waits for address detection")
+	only := flag.String("only", "", "only the rows that have this in PLUGIN/STACK/HOST-LOCAL/LEASES, such as macvlan/v4/in-process/0")
 	flag.Parse()
-	if err := run(side{"reference", *reference}, side{"ours", *ours}, *blocks, *each); err != nil {
+	if err := run(side{"reference", *reference}, side{"ours", *ours}, *blocks, *each, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(reference, ours side, blocks, each int) error {
+func run(reference, ours side, blocks, each int, only string) error {
 	if err := prepare(); err != nil {
 		return err
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "plugin\tstack\tverb\treference ms\tp95\tcpu ms\tMiB\tours ms\tp95\tcpu ms\tMiB\tratio")
+	fmt.Fprintln(out, "plugin\tstack\thost-local\tleases\tverb\treference ms\tp95\tcpu ms\tMiB\tours ms\tp95\tcpu ms\tMiB\tratio")
 	for _, c := range []contest{
-		{"macvlan", `"master":"up0"`, false}, {"bridge", `"bridge":"bench0"`, false}, {"ptp", `"mtu":1500`, false},
-		{"macvlan", `"master":"up0"`, true}, {"bridge", `"bridge":"bench0"`, true}, {"ptp", `"mtu":1500`, true},
+		{plugin: "macvlan", keys: `"master":"up0"`}, {plugin: "bridge", keys: `"bridge":"bench0"`}, {plugin: "ptp", keys: `"mtu":1500`},
+		{plugin: "macvlan", keys: `"master":"up0"`, program: true}, {plugin: "bridge", keys: `"bridge":"bench0"`, program: true},
+		{plugin: "ptp", keys: `"mtu":1500`, program: true}, {plugin: "macvlan", keys: `"master":"up0"`, leases: 5000},
+		{plugin: "macvlan", keys: `"master":"up0"`, dual: true}, {plugin: "bridge", keys: `"bridge":"bench0"`, dual: true}, {plugin: "ptp", keys: `"mtu":1500`, dual: true},
 	} {
+		if only != "" && !strings.Contains(fmt.Sprintf("%s/%s/%s/%d", c.plugin, c.stack(), c.ipam(), c.leases), only) {
+			continue
+		}
+		if err := c.fill(); err != nil {
+			return err
+		}
 		n, b := each, blocks
 		if c.dual { // the reference waits for a second or two in each ADD
 			n, b = max(1, each/4), max(3, blocks/3)
@@ -94,7 +139,7 @@ func run(reference, ours side, blocks, each int) error {
 		}
 		for _, verb := range []string{"ADD", "CHECK", "DEL", "VERSION"} {
 			r, o := figures[verb][0], figures[verb][1]
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%.3f\n", c.plugin, c.stack(), verb, r, o, r.ratio(o))
+			fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%.3f\n", c.plugin, c.stack(), c.ipam(), c.leases, verb, r, o, r.ratio(o))
 		}
 		if err := out.Flush(); err != nil {
 			return err

@@ -13,6 +13,7 @@ if [ -z "${BENCH_INSIDE:-}" ]; then
   go build -trimpath -ldflags '-s -w' -o "$work/reference/" \
     github.com/containernetworking/plugins/plugins/main/{macvlan,bridge,ptp} \
     github.com/containernetworking/plugins/plugins/ipam/host-local
+  ln -s host-local "$work/reference/host-local-program" # a name that our plugins have not compiled in
   (cd ../.. && go build -trimpath -ldflags '-s -w' -o "$work/ours/" ./examples/plugins/...)
   go build -o "$work/bench" .
   ls -l "$work/reference" "$work/ours" | awk '/plugins|macvlan|bridge|ptp|host-local/ {print $5, $9}'

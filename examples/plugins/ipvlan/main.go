@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -23,8 +24,8 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
 			Mode:   c.Mode, Flag: c.Flag, MTU: c.MTU, Chained: true,
 		},
-		ipam.FromConfig(req), // nil without an ipam section: the prevResult's addresses, or layer 2 only
-		link.Addresses{},     // what IPAM answered, put on the interface
+		ipam.FromConfig(req, hostlocal.InProcess()), // nil without an ipam section: the prevResult's addresses, or layer 2 only
+		link.Addresses{}, // what IPAM answered, put on the interface
 	}
 }
 

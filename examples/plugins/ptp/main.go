@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -20,7 +21,7 @@ type config struct {
 func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.Veth{MTU: c.MTU, MAC: req.MAC(c.MAC)},
-		ipam.FromConfig(req),
+		ipam.FromConfig(req, hostlocal.InProcess()),
 		link.Addresses{PointToPoint: true}, // everything goes by the gateway, the host's end
 		link.HostRoutes{},
 	}
