@@ -345,18 +345,48 @@ func prefixed(of string, s Snapshot) Snapshot {
 // what the plugins before it had made goes with the namespace.
 func (b *Bench) Same(before Snapshot, when string, containers ...*Container) {
 	b.Helper()
-	look := func() (diff string) {
-		now := b.Look(containers...)
-		if len(containers) == 0 && b.Kind == skel.Chained {
-			return Snapshot{}.Diff(slices.DeleteFunc(now, func(line string) bool { return slices.Contains(before, line) }))
-		}
-		return before.Diff(now)
+	if len(containers) == 0 {
+		b.sameSoon(before, when)
+		return
 	}
-	diff := look()
-	for end := time.Now().Add(3 * time.Second); diff != "" && len(containers) == 0 && time.Now().Before(end); diff = look() {
-		time.Sleep(20 * time.Millisecond) // the kernel takes links away a moment after their namespace
-	}
+	b.same(before.Diff(b.Look(containers...)), when)
+}
+
+func (b *Bench) same(diff, when string) {
+	b.Helper()
 	if diff != "" {
 		b.Errorf("%s: not as before (- gone, + left):\n%s", when, diff)
 	}
+}
+
+// sameSoon is Same on a host where a container has lost its namespace, beside those that are given.
+func (b *Bench) sameSoon(before Snapshot, when string, containers ...*Container) {
+	b.Helper()
+	b.same(settles(func() string {
+		diff := before.Diff(b.Look(containers...))
+		if b.Kind == skel.Chained {
+			return added(diff)
+		}
+		return diff
+	}), when)
+}
+
+// settles looks for a difference for up to three seconds: the kernel takes links away a moment after their namespace.
+func settles(look func() (diff string)) (diff string) {
+	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if diff = look(); diff == "" || time.Now().After(end) {
+			return diff
+		}
+	}
+}
+
+// added are the lines of a difference about what was not there before.
+func added(diff string) string {
+	var out strings.Builder
+	for line := range strings.Lines(diff) {
+		if strings.HasPrefix(line, "+") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }

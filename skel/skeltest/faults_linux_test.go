@@ -35,6 +35,8 @@ var faults = []struct{ config, fault, ids string }{
 	{"interface", "no namespace is no work", "del/no-netns"},
 	{"interface", "a namespace that is gone is no work", "del/gone-netns"},
 	{"no ipam", "a namespace that is odd is an error", "del/odd-netns"},
+	{"no ipam", "a namespace that is odd is no work", "del/odd-netns"},
+	{"no ipam", "what has the name of a namespace goes", "del/odd-netns"},
 	{"no ipam", "works in its own namespace", "del/own-netns env/own-netns"},
 	{"no ipam", "the prevResult ends DEL", "del/prev-result"},
 	{"no ipam", "DEL needs a prevResult that can be read", "del/odd-prev-result"},

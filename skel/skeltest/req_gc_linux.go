@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -167,20 +166,6 @@ func gcStale(b *Bench, keys ...string) {
 	}
 }
 
-// sameSoon is Same for a host that the kernel may still take the links of a lost namespace from.
-func (b *Bench) sameSoon(before Snapshot, when string, containers ...*Container) {
-	b.Helper()
-	for range 100 {
-		if before.Diff(b.Look(containers...)) == "" {
-			return
-		}
-		if !strings.Contains(before.Diff(b.Look(containers...)), "host: link") {
-			break
-		}
-	}
-	b.Same(before, when, containers...)
-}
-
 func gcEmptyList(b *Bench) {
 	b.NeedVersion(netconf.GC)
 	c := b.Container()
@@ -193,26 +178,9 @@ func gcEmptyList(b *Bench) {
 	c.NS.Remove()
 	b.Succeeds(b.gc(attachmentsKey, "[]"))
 	// Not Same: a device that was moved into the namespace has gone with it, if it is as p0 one end of a veth pair.
-	var left string
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) { // as Same does
-		if left = added(before.Diff(b.Look())); left == "" || time.Now().After(end) {
-			break
-		}
-	}
-	if left != "" {
+	if left := settles(func() string { return added(before.Diff(b.Look())) }); left != "" {
 		b.Errorf("after GC with an empty list there is left:\n%s", left)
 	}
-}
-
-// added are the lines of a difference about what was not there before.
-func added(diff string) string {
-	var out strings.Builder
-	for line := range strings.Lines(diff) {
-		if strings.HasPrefix(line, "+") {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
 }
 
 // gcHarmless calls GC with a configuration that says nothing of who lives: an attachment must be as before.
