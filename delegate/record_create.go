@@ -174,7 +174,7 @@ func (j *journal) dropDraft(ctx context.Context) error {
 	return remove(context.WithoutCancel(ctx), j.key()+draftEnding, j.draft())
 }
 
-// sweep takes the draft of a killed ADD away. One that an ADD is at work on is held, and stays.
+// sweep takes the draft of a killed ADD, or SetResult, away. One that an ADD is at work on is held, and stays.
 func (r Records) sweep(ctx context.Context, key string) error {
 	path := filepath.Join(r.Dir, key+draftEnding)
 	info, err := os.Lstat(path)
@@ -202,6 +202,17 @@ func (r Records) sweep(ctx context.Context, key string) error {
 		return nil
 	}
 	return remove(ctx, key+draftEnding, path)
+}
+
+// sweepOwn is sweep for a DEL, which no draft keeps from its end.
+func (r Records) sweepOwn(ctx context.Context, req *netconf.Request) {
+	o := ownerOf(req)
+	if o.check() != nil {
+		return
+	}
+	if err := r.sweep(context.WithoutCancel(ctx), o.key()); err != nil {
+		warn(req, "what a killed call has left of a record stays", "error", err.Error())
+	}
 }
 
 // sweepAll takes away what killed ADDs of a network have left.

@@ -151,6 +151,19 @@ func TestDraftThatIsGarbage(t *testing.T) {
 	}
 }
 
+// Also a draft that a killed SetResult has left beside a record goes with that.
+func TestDraftBesideARecord(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	add(t, r, set, attach(t))
+	write(t, filepath.Join(r.Dir, draft), "half", 0o600)
+	if err := r.Del(t.Context(), set.Plugins, bare(t)); err != nil {
+		t.Error(err)
+	}
+	wantNames(t, r)
+}
+
 // Where there are no locks calls go on, and say so; two ADDs do not write into one file.
 func TestRecordsWithoutLocks(t *testing.T) {
 	t.Parallel()

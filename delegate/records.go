@@ -212,11 +212,7 @@ func (r Records) Del(ctx context.Context, plugins Registry, req *netconf.Request
 	}
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		if o := ownerOf(req); o.check() == nil {
-			if err := r.sweep(context.WithoutCancel(ctx), o.key()); err != nil {
-				warn(req, "what a killed ADD has left of a record stays", "error", err.Error())
-			}
-		}
+		r.sweepOwn(ctx, req)
 		return nil
 	case errors.Is(err, ErrBadRecord):
 		r.dispose(ctx, req, j, err)
@@ -240,6 +236,7 @@ func (r Records) del(ctx context.Context, plugins Registry, req *netconf.Request
 		r.dispose(ctx, req, j, &unusable{j.path, netconf.Join(rec.Bad...)})
 	default:
 		j.drop(ctx, req)
+		r.sweepOwn(ctx, req)
 	}
 	return err
 }
@@ -307,8 +304,8 @@ func (r Records) look(key, name string) Record {
 		return failed(err)
 	}
 	defer f.Close() // it was only read
-	taken, lockErr := flock.Try(f)
-	busy := !taken && !errors.Is(lockErr, errors.ErrUnsupported) // what nobody knows counts as living
+	idle, lockErr := flock.Idle(f)
+	busy := !idle && !errors.Is(lockErr, errors.ErrUnsupported) // what nobody knows counts as living
 	rec, err := readRecord(f, path)
 	if err == nil && busy && lockErr != nil {
 		err = fmt.Errorf("lock: %w", lockErr)

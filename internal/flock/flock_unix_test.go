@@ -45,6 +45,25 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// Who only asks is no holder to others who ask.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	for _, f := range []*os.File{open(t, path), open(t, path)} {
+		if idle, err := flock.Idle(f); err != nil || !idle {
+			t.Errorf("%v, %v", idle, err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "lock")
+	holder := open(t, other)
+	if taken, err := flock.Try(holder); err != nil || !taken {
+		t.Fatal(taken, err)
+	}
+	if idle, err := flock.Idle(open(t, other)); err != nil || idle {
+		t.Errorf("held: %v, %v", idle, err)
+	}
+}
+
 // A lock on a file that was removed, or replaced since, is nobody's.
 func TestStillAt(t *testing.T) {
 	t.Parallel()
