@@ -55,6 +55,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"chained", "the prevResult is dropped", "protocol/prev-result"},
 	{"chained", "unknown fields are dropped", "protocol/prev-unknown"},
 	{"chained", "a second ADD forgets the first", "add/twice"},
+	{"chained", "the old MTU is written down last", "kill/add"},
 	{"no ipam", "lenient", "config/not-json"},
 	{"no ipam", "wrong types are ignored", "config/wrong-type"},
 	{"no ipam", "any version will do", "config/version"},

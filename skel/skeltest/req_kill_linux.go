@@ -21,17 +21,17 @@ func killRequirements() []Requirement {
 	const section = "CNI 1.1.0, 2 (DEL), 3"
 	const explain = "Every two of your plugin's operations are a place where it can end. What DEL cannot find stays: write down what you are about to make before you make it, or make it so that it shows whose it is from the first moment on. The place that is listed is the system call that was never made."
 	return []Requirement{{
-		ID: "kill/add", Level: Ours, Section: section, Kinds: stateful,
+		ID: "kill/add", Level: Ours, Section: section,
 		Text:    "Wherever ADD is killed, DEL after it, without a prevResult, leaves all as before; the delegates that it had started run on.",
 		Explain: explain,
 		Check:   func(b *Bench) { killAnywhere(b, netconf.Add, killsOfAdd, false) },
 	}, {
-		ID: "kill/add-all", Level: Ours, Section: section, Kinds: stateful,
+		ID: "kill/add-all", Level: Ours, Section: section,
 		Text:    "Wherever ADD is killed with all that it has started, DEL after it, without a prevResult, leaves all as before.",
 		Explain: explain,
 		Check:   func(b *Bench) { killAnywhere(b, netconf.Add, killsOfAdd, true) },
 	}, {
-		ID: "kill/del", Level: Must, Section: section, Kinds: stateful,
+		ID: "kill/del", Level: Must, Section: section,
 		Text:    "Wherever DEL is killed, DEL once more leaves all as before.",
 		Explain: explain + " DEL once more must not stumble over what the first one has taken away.",
 		Check:   func(b *Bench) { killAnywhere(b, netconf.Del, killsOfDel, false) },
