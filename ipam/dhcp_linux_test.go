@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/link"
@@ -135,6 +137,18 @@ func (l *segment) released(address string) {
 	})
 }
 
+// releasedSince finds the lease that was given after a place in the server's log, and waits until it is free.
+func (l *segment) releasedSince(heard int) {
+	l.t.Helper()
+	leased := regexp.MustCompile(`DHCPACK\(s0\) ([0-9.]+) `).FindStringSubmatch(l.read("log")[heard:])
+	if leased == nil {
+		l.t.Fatalf("it failed before it had a lease: %s", l.read("log")[heard:])
+	}
+	skeltest.Eventually(l.t, "the lease is released", func() bool {
+		return strings.Contains(l.read("log")[heard:], "DHCPRELEASE(s0) "+leased[1]+" ") && l.read("leases") == ""
+	})
+}
+
 // A lease is had before the addresses are put on the interface, and given back as long as it and they are there: also
 // by the DEL that has a prevResult, as runtimes send it, which takes the addresses off first with any other IPAM plugin.
 func TestDHCPLease(t *testing.T) {
@@ -194,13 +208,7 @@ func TestDHCPLeaseIsReleasedByTheRollback(t *testing.T) {
 		if a := fail(); a.Exit == 0 || strings.Contains(a.Err.Msg, "dhcp") {
 			t.Fatalf("exit status %d: %s", a.Exit, a.Err.Msg)
 		}
-		leased := regexp.MustCompile(`DHCPACK\(s0\) ([0-9.]+) `).FindStringSubmatch(l.read("log")[heard:])
-		if leased == nil {
-			t.Fatalf("it failed before it had a lease: %s", l.read("log")[heard:])
-		}
-		skeltest.Eventually(t, "the lease is released", func() bool {
-			return strings.Contains(l.read("log")[heard:], "DHCPRELEASE(s0) "+leased[1]+" ") && l.read("leases") == ""
-		})
+		l.releasedSince(heard)
 		if diff := before.Diff(ns.Snapshot()); diff != "" {
 			t.Errorf("left behind: %s", diff)
 		}
@@ -232,6 +240,48 @@ func TestDHCPDaemonIsNotThere(t *testing.T) {
 	l.daemon()
 	l.attach(ns)
 	l.add(ns).With(netconf.Del).Run(t.Context(), t, l.plugin).OK(t)
+}
+
+// The ADD is refused before the address is on the interface, for a second default route or a plan that makes no sense: the
+// lease is given back all the same, or each retry, which has another id, would cost another one.
+func TestDHCPLeaseIsReleasedThoughTheAddressWasNeverThere(t *testing.T) {
+	ns, l := skeltest.NewNS(t), newSegment(t)
+	l.daemon()
+	_, address := l.attach(ns)
+	l.add(ns).With(netconf.Del).Run(t.Context(), t, l.plugin).OK(t)
+	l.released(address)
+	ns.Run("ip", "link", "add", "other", "type", "veth", "peer", "name", "end")
+	ns.Run("ip", "addr", "add", "192.0.2.2/24", "dev", "other")
+	for _, link := range []string{"other", "end"} {
+		ns.Run("ip", "link", "set", link, "addrgenmode", "none", "up")
+	}
+	before := ns.Snapshot()
+	senseless := skel.Plugin[config]{Name: "macvlan", Steps: func(req *netconf.Request, _ *config) skel.Steps {
+		worse := skel.Funcs{Add: func(_ context.Context, req *netconf.Request) error {
+			req.AddRoute(&types.Route{Dst: net.IPNet{IP: net.IPv4(10, 8, 0, 0).To4(), Mask: net.CIDRMask(16, 32)}, GW: net.ParseIP("fd00::1")})
+			return nil
+		}}
+		worse.Check = worse.Add
+		worse.GC, worse.Status = worse.Add, worse.Add
+		return skel.Steps{link.Macvlan{Parent: link.Parent{Name: "uplink"}}, ipam.FromConfig(req), worse.Step(), link.Addresses{}}
+	}}
+	for _, c := range []struct {
+		plugin skeltest.Plugin
+		word   string
+	}{{senseless, "other family"}, {l.plugin, "default"}} {
+		if c.word == "default" {
+			ns.Run("ip", "route", "add", "default", "via", "192.0.2.1")
+			before = ns.Snapshot()
+		}
+		heard := len(l.read("log"))
+		if a := l.add(ns).Run(t.Context(), t, c.plugin); a.Exit == 0 || !strings.Contains(a.Err.Msg, c.word) || strings.Contains(a.Err.Msg, "rollback") {
+			t.Fatalf("exit status %d: %s: expected %q in it", a.Exit, a.Err.Msg, c.word)
+		}
+		l.releasedSince(heard)
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("left behind: %s", diff)
+		}
+	}
 }
 
 // The namespace's path is gone before the DEL: the daemon, which is in the namespace still, releases all the same.

@@ -7,11 +7,6 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// dhcp is the type of the IPAM plugin that gives an address back from that address: a RELEASE goes from the lease's address
-// to the server (RFC 2131, 4.4.4), and the reference plugin's daemon binds a socket to it. With the address off the link
-// that is "cannot assign requested address" in the daemon's log, the DEL a success, and the lease taken until it ends.
-const dhcp = "dhcp"
-
 // stateKey is what a chained plugin's addresses are kept under in req.State.
 const stateKey = "link.addresses."
 
@@ -29,7 +24,10 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 		index, chained = netconf.Attached(req.Prev, name), true
 	}
 	plan, n, err := a.prepare(ctx, req, index, chained)
-	if err != nil {
+	switch {
+	case err != nil && !chained && req.Network.IPAM.Type == dhcp:
+		return err // Del has to see to it that the lease can be released
+	case err != nil:
 		return netconf.Unchanged(err)
 	}
 	if chained {
@@ -109,7 +107,8 @@ func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
 // carries this attachment's label, for on another the prevResult does not tell ours from those of the plugin
 // that made it. Without any of these, or without a namespace, nothing is left to do: they go with the
 // link. A link with another attachment's label is left alone. Where the IPAM plugin is "dhcp", which asks for the
-// addresses to be there while it releases them, they are left to go with the link too, but in a chained plugin.
+// addresses to be there while it releases them, they are left to go with the link too, and in a rollback put there where
+// they are not; but not in a chained plugin.
 func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	name := a.name(req)
 	plan := &AddressPlan{}
@@ -121,7 +120,7 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	switch {
 	case there:
 	case req.Network.IPAM.Type == dhcp:
-		return nil
+		return a.forRelease(ctx, req)
 	case netconf.Attached(req.Result, name) >= 0:
 		plan = a.made(name, req.Result)
 	case netconf.Attached(req.Prev, name) >= 0 && (req.Result == nil || len(req.Result.IPs) == 0):
