@@ -13,11 +13,9 @@ import (
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types"
-	"golang.org/x/sys/unix"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
-	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // recordDir marks the environment of a test binary that is to be a plugin with records, see keeper. It is a folder
@@ -217,87 +215,6 @@ func TestKilledInAPlugin(t *testing.T) {
 				}
 				wantCleared(t, dir, kill)
 			})
-		}
-	}
-}
-
-// On a full disk an ADD fails before anything is run, or with all of it undone; a DEL goes on, and the record is gone.
-func TestRecordOnAFullDisk(t *testing.T) {
-	skeltest.NeedRoot(t)
-	s, r := &spy{}, records(t)
-	set := four(t, s)
-	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", r.Dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(r.Dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	fill := filepath.Join(r.Dir, "fill")
-	full := func() {
-		if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
-			t.Fatalf("fill the disk: %v", err)
-		}
-	}
-	full()
-	_, err := r.Add(t.Context(), set, attach(t))
-	if wants(t, err, 105, "no space left", file); !netconf.IsUnchanged(err) || s.said() != "" {
-		t.Errorf("%v, %s", err, s.said())
-	}
-	wantNames(t, r, "fill")
-	// It gets full while the second is being added: large answers fill the page that the record has.
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
-	s.answer = func(ctx context.Context, name string, req *netconf.Request) error {
-		if req.Command != netconf.Add {
-			return nil
-		}
-		if name == "b" {
-			full()
-		}
-		req.Result.DNS.Options = []string{strings.Repeat("x", 5000)}
-		return grow(ctx, name, req)
-	}
-	_, err = r.Add(t.Context(), set, attach(t))
-	wants(t, err, 105, "no space left", `interface "if-b"`)
-	if got := s.said(); got != "a ADD, b ADD, b DEL, a DEL" {
-		t.Error(got)
-	}
-	wantNames(t, r, "fill")
-	// DEL on a full disk, and on one that cannot be written to at all, where the record stays for GC.
-	for _, ro := range []bool{false, true} {
-		if err := os.Remove(fill); err != nil {
-			t.Fatal(err)
-		}
-		s.answer = nil
-		add(t, r, set, attach(t))
-		full()
-		s.said()
-		if ro {
-			if err := unix.Mount("tmpfs", r.Dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-				t.Fatal(err)
-			}
-		}
-		req := bare(t)
-		warnings := heard(req)
-		if err := r.Del(t.Context(), set.Plugins, req); err != nil {
-			t.Error(err)
-		}
-		if got := s.said(); got != "e DEL, d DEL, c DEL, b DEL, a DEL" || ro != (len(*warnings) == 5) {
-			t.Errorf("%s, %q", got, *warnings)
-		}
-		if !ro {
-			wantNames(t, r, "fill")
-			continue
-		}
-		wantNames(t, r, "fill", file)
-		if rec, err := r.Load(t.Context(), req); err != nil || len(rec.Attachments) != 4 {
-			t.Errorf("%+v, %v", rec, err)
 		}
 	}
 }
