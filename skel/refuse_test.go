@@ -3,6 +3,8 @@ package skel_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,5 +167,58 @@ func TestConfigurationThatIsNoStructIsRefused(t *testing.T) {
 	p := skel.Plugin[*config]{Name: "test", RunDir: t.TempDir(), Steps: func(*netconf.Request, **config) skel.Steps { return nil }}
 	for _, command := range []netconf.Command{netconf.Add, netconf.Version} {
 		call(command).Run(t.Context(), t, p).Fails(t, netconf.CodeInternal, "*skel_test.config", "expected a struct")
+	}
+}
+
+// A call with several faults is told all of them, not one at each try.
+func TestAllThatIsWrongIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	p := plugin(t, &step{name: "a", j: j})
+	p.Versions = []string{"1.1.0"}
+	p.Validate = func(req *netconf.Request, _ *config) error { return req.Invalid("mtu", "too small") }
+	c := call(netconf.Check)
+	c.Config, c.Netns = `{"cniVersion":"1.0.0","name":"net","type":"test"}`, "/nowhere/at/all"
+	c.Run(t.Context(), t, p).Fails(t, netconf.CodeIncompatibleVersion, `version "1.0.0" is not supported by test`, "mtu: too small", "prevResult: missing", `namespace "/nowhere/at/all"`)
+	j.want(t)
+	c.Command = netconf.Del
+	c.Run(t.Context(), t, p).OK(t)
+}
+
+// A list of the time before lists was served, and undone when its result could not be printed.
+func TestPrevResultThatCannotBePrintedIsRefusedBeforeAnyWork(t *testing.T) {
+	t.Parallel()
+	const v4, v6 = `{"address":"10.0.0.1/8"}`, `{"address":"fd00::1/64"}`
+	for _, test := range []struct {
+		version, ips string
+		kind         skel.Kind
+		refused      bool
+	}{
+		{"0.2.0", v4, skel.Interface, true}, {"0.1.0", v6, skel.Meta, true}, {"", v4, skel.Interface, true},
+		{"0.2.0", v4 + "," + v6, skel.Chained, false}, {"0.2.0", v4 + "," + v6 + "," + v4, skel.Chained, true},
+		{"0.2.0", v4 + "," + v4, skel.IPAM, false}, {"0.3.0", v4 + "," + v4, skel.Interface, false}, {"0.2.0", "", skel.Interface, false},
+	} {
+		j := &journal{}
+		p := plugin(t, &step{name: "a", j: j, add: func(ctx context.Context, req *netconf.Request) error {
+			switch test.kind {
+			case skel.Chained:
+				return nil
+			case skel.IPAM:
+				req.AddIP(-1, net.IPNet{IP: net.IP{10, 0, 0, 2}, Mask: net.CIDRMask(24, 32)}, nil)
+				return nil
+			}
+			return iface(ctx, req)
+		}})
+		p.Kind = test.kind
+		c := call(netconf.Add)
+		c.Config = fmt.Sprintf(`{"cniVersion":%q,"name":"net","type":"test","prevResult":{"cniVersion":"1.0.0","ips":[%s]}}`, test.version, test.ips)
+		a := c.Run(t.Context(), t, p)
+		if test.refused {
+			a.Fails(t, netconf.CodeInvalidNetworkConfig, "prevResult", "has room for one address of each family")
+			j.want(t)
+		} else {
+			a.OK(t)
+			j.want(t, "ADD a")
+		}
 	}
 }

@@ -41,7 +41,7 @@ var seeded = []seed{
 		file: "link/kind.go", old: `	if ours, known := c.mark(l); known || c.marked {`,
 		new: "	if !c.marked {\n\t\treturn true\n\t}\n\tif ours, known := c.mark(l); known || c.marked {"},
 	{fault: "F10 DEL fails in the host's namespace", plugin: "macvlan", ids: "del/own-netns",
-		file: "skel/plugin.go", old: "		req.Netns = \"\"\n\t\treq.Warn(\"CNI_NETNS is the plugin's own", new: "		if own {\n\t\t\treturn netconf.Errorf(4, \"own namespace\")\n\t\t}\n\t\treq.Warn(\"CNI_NETNS is the plugin's own"},
+		file: "skel/check.go", old: "		req.Netns = \"\"\n\t\treq.Warn(\"CNI_NETNS is the plugin's own", new: "		if own {\n\t\t\treturn netconf.Errorf(4, \"own namespace\")\n\t\t}\n\t\treq.Warn(\"CNI_NETNS is the plugin's own"},
 
 	{fault: "F6 CHECK takes any gateway", plugin: "macvlan", ids: "check/gateway", quick: true,
 		file: "link/addresses_verify_linux.go", old: `case k.Gateway != r.Gateway:`, new: `case k.Gateway.IsValid() != r.Gateway.IsValid():`},
@@ -73,7 +73,7 @@ var seeded = []seed{
 	{fault: "CHECK does not wait", plugin: "macvlan", ids: "check/fresh",
 		file: "skel/step.go", old: `errs = append(errs, guard(ctx, req, step, Step.Check))`, new: `errs = append(errs, netconf.Errorf(11, "not yet"))`},
 	{fault: "CHECK goes without a prevResult", plugin: "macvlan", ids: "check/no-prev-result",
-		file: "skel/plugin.go", imports: "os", old: `	if req.Prev == nil && (req.Command == netconf.Check ||`,
+		file: "skel/check.go", imports: "os", old: `	if req.Prev == nil && (req.Command == netconf.Check ||`,
 		new: "	if req.Prev == nil && req.Command == netconf.Check {\n\t\tos.Exit(0)\n\t}\n\tif req.Prev == nil && (req.Command == netconf.Check ||"},
 	{fault: "versions are not looked at", plugin: "macvlan", ids: "check/old-version gc/old-version status/old-version",
 		file: "netconf/parse.go", old: `if since == oldest || r.Network.Is(since) {`, new: `if since != "" {`},
