@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,32 @@ func FuzzParse(f *testing.F) {
 			coded(t, err)
 		} else if !json.Valid(out.Bytes()) {
 			t.Errorf("not JSON: %s", out.Bytes())
+		}
+	})
+}
+
+// FuzzParseNetwork: what decodes is there whatever else is wrong, and of the two lists of attachments nothing is lost.
+func FuzzParseNetwork(f *testing.F) {
+	for _, c := range configs {
+		f.Add(c)
+	}
+	f.Fuzz(func(t *testing.T, config string) {
+		n, err := netconf.ParseNetwork([]byte(config))
+		coded(t, err)
+		if n.CNIVersion == "" || string(n.Bytes()) != config {
+			t.Errorf("%q of %q", n.CNIVersion, n.Bytes())
+		}
+		again, errAgain := netconf.ParseNetwork([]byte(config))
+		if !reflect.DeepEqual(n, again) || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+			t.Errorf("%+v (%v), then %+v (%v)", n, err, again, errAgain)
+		}
+		for _, a := range n.Attachments {
+			if !slices.Contains(n.ValidAttachments, a) {
+				t.Errorf("%v is in %v, and not in %v", a, n.Attachments, n.ValidAttachments)
+			}
+		}
+		if err == nil && !json.Valid([]byte(config)) {
+			t.Errorf("no error for %q", config)
 		}
 	})
 }
