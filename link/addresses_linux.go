@@ -85,10 +85,8 @@ func (p *AddressPlan) ensure(ctx context.Context, n *NS, l netlink.Link, have ad
 	if err := p.settle(ctx, n, l); err != nil {
 		return err
 	}
-	for _, r := range p.Routes {
-		if err := r.ensure(ctx, n, l); err != nil {
-			return err
-		}
+	if err := p.ensureRoutes(ctx, n, l); err != nil {
+		return err
 	}
 	if fresh || !wasUp {
 		p.announce(ctx, n, l, wasUp)

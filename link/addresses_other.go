@@ -29,6 +29,14 @@ func joined(_ context.Context, _ *NS, l netlink.Link, _ []netip.Prefix) error {
 	return noAddresses(l.Attrs().Name)
 }
 
+func (p *AddressPlan) layRoutes(_ context.Context, _ *NS, l netlink.Link) error {
+	return noAddresses(l.Attrs().Name)
+}
+
+func (p *AddressPlan) missing(_ *NS, l netlink.Link) ([]Route, error) {
+	return nil, noAddresses(l.Attrs().Name)
+}
+
 func noAddresses(name string) error {
 	return &Error{Op: "addresses of", Name: name, Err: ErrNotSupported}
 }

@@ -253,11 +253,7 @@ func (p *planner) read(from *types.Route) (r Route, onLink, ok bool) {
 
 // inRange refuses what the kernel would refuse without saying why, or cut down.
 func (p *planner) inRange(r Route) bool {
-	for _, f := range []struct {
-		name       string
-		value, max int64
-	}{{"table", int64(r.Table), math.MaxUint32}, {"priority", int64(r.Metric), math.MaxUint32},
-		{"mtu", int64(r.MTU), maxRouteMTU}, {"advmss", int64(r.AdvMSS), maxAdvMSS}} {
+	for _, f := range r.numbers() {
 		if f.value < 0 || f.value > f.max {
 			p.fail("route %s: %s %d: expected 0 to %d", r.Dst, f.name, f.value, f.max)
 			return false

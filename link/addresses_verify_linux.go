@@ -86,6 +86,9 @@ func (p *AddressPlan) verifyRoutes(n *NS, l netlink.Link) (errs []error, err err
 func (p *AddressPlan) verifyRoute(l netlink.Link, want Route, have []kernelRoute) error {
 	var near *kernelRoute
 	for i, k := range have {
+		if want.table() == TableMain && isOwnTable(k.table()) {
+			k.Table = want.table() // SourceRouting has moved it
+		}
 		if k.Dst != want.Dst || k.table() != want.table() {
 			continue
 		}

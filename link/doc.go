@@ -1,7 +1,8 @@
 // Package link makes and checks what the kernel holds for an attachment, in any network namespace: links,
 // addresses, routes, sysctls.
 //
-// What is put on a link that another plugin made, in a chain, has types of its own: [Tune] (its attributes), [Sysctls].
+// What is put on a link that another plugin made, in a chain, has types of its own: [Tune] (its attributes), [Sysctls],
+// [Routes], [Rules], [SourceRouting] (tables of routes for the addresses of a second interface).
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
 // link is, and each kind of link ([Macvlan], [IPvlan], [Veth], [Bridge]) has

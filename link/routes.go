@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"strings"
@@ -66,6 +67,17 @@ func (r Route) String() string {
 		}
 	}
 	return b.String()
+}
+
+// number is a field of a route with its name in a result and its largest value.
+type number struct {
+	name       string
+	value, max int64
+}
+
+func (r Route) numbers() []number {
+	return []number{{"table", int64(r.Table), math.MaxUint32}, {"priority", int64(r.Metric), math.MaxUint32},
+		{"mtu", int64(r.MTU), maxRouteMTU}, {"advmss", int64(r.AdvMSS), maxAdvMSS}}
 }
 
 // routeTypes are the types besides unicast that a route of a user's may have (rtnetlink(7)).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -43,6 +44,9 @@ func anyRoutesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, er
 	}
 	var out []kernelRoute
 	for _, raw := range list {
+		if raw.Family != family { // a kernel without IPv6 answers with all that it has
+			continue
+		}
 		for _, r := range hops(raw, v4) {
 			if keep(r) {
 				out = append(out, r)
@@ -141,6 +145,43 @@ func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	}
 	return &Error{Op: "route add", Name: fmt.Sprintf("%s dev %s", r, name), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
 		"there is %s%s already", other, dev)}
+}
+
+// ensureRoutes adds the plan's routes that are not there.
+func (p *AddressPlan) ensureRoutes(ctx context.Context, n *NS, l netlink.Link) error {
+	for _, r := range p.Routes {
+		if err := r.ensure(ctx, n, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layRoutes puts the plan's routes on a link and no more: it is another plugin's, and is up if that wants it.
+func (p *AddressPlan) layRoutes(ctx context.Context, n *NS, l netlink.Link) error {
+	if err := p.defaults(n, l); err != nil {
+		return err
+	}
+	return p.ensureRoutes(ctx, n, l)
+}
+
+// missing lists the plan's routes that the link does not have.
+func (p *AddressPlan) missing(n *NS, l netlink.Link) (list []Route, err error) {
+	for _, v4 := range []bool{true, false} {
+		if !p.routes(v4) {
+			continue
+		}
+		have, err := routesTo(n, v4, func(k kernelRoute) bool { return k.link == l.Attrs().Index })
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range p.Routes {
+			if r.Dst.Addr().Is4() == v4 && !slices.ContainsFunc(have, func(k kernelRoute) bool { return r.difference(k) == "" }) {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
 }
 
 // remove deletes the route, by all that tells it from others.

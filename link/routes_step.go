@@ -1,0 +1,197 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+// Routes puts routes on a link of the container that are the plugin's own, besides those of the result, which are
+// [Addresses]'. They are in the result then. Routes of ours carry the number [Protocol]; DEL takes away those that Add made.
+type Routes struct {
+	Interface     string  // the link in the container; default: CNI_IFNAME
+	Routes        []Route // those without a gateway are made first
+	DefaultMetric int     // for a default route where another link has one, as in Addresses; 0 is an error with code 7
+}
+
+// Name is "routes".
+func (Routes) Name() string { return "routes" }
+
+// plan is the core: to put routes on a link is a part of what Addresses does.
+func (r Routes) plan(warn func(string, ...any)) *AddressPlan {
+	p := &AddressPlan{Routes: slices.Clone(r.Routes), DefaultMetric: r.DefaultMetric, Warn: warn}
+	for i, one := range p.Routes {
+		if !one.Gateway.IsValid() && one.Scope == ScopeGlobal {
+			p.Routes[i].Scope = ScopeLink // as Addresses does, and iproute2
+		}
+	}
+	slices.SortStableFunc(p.Routes, func(a, b Route) int { return boolInt(a.Gateway.IsValid()) - boolInt(b.Gateway.IsValid()) })
+	return p
+}
+
+// check refuses what the kernel would refuse without saying why, or cut down.
+func (r Routes) check() error {
+	var errs []error
+	for _, one := range r.Routes {
+		bad := func(format string, args ...any) {
+			errs = append(errs, &Error{Op: "route", Name: one.String(), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, format, args...)})
+		}
+		switch gw := one.Gateway; {
+		case !one.Dst.IsValid():
+			bad("no destination")
+		case one.Dst != one.Dst.Masked():
+			bad("the destination has a host part: expected %s", one.Dst.Masked())
+		case gw.IsValid() && (gw.Is4() != one.Dst.Addr().Is4() || gw.IsMulticast() || gw.IsUnspecified() || gw.IsLoopback()):
+			bad("gateway %s is not the address of a neighbour of its family", gw)
+		case gw.IsValid() && one.Scope != ScopeGlobal:
+			bad("scope %d is for a route without a gateway", one.Scope)
+		case one.Scope != ScopeGlobal && one.Scope != ScopeLink && one.Scope != ScopeHost:
+			bad("scope %d: expected 0 (global), 253 (link) or 254 (host)", one.Scope)
+		}
+		for _, f := range one.numbers() {
+			if f.value < 0 || f.value > f.max {
+				bad("%s %d: expected 0 to %d", f.name, f.value, f.max)
+			}
+		}
+	}
+	if r.DefaultMetric < 0 || int64(r.DefaultMetric) > math.MaxUint32 {
+		errs = append(errs, badLink(r.Interface, "the metric %d for a second default route: expected 0 to %d", r.DefaultMetric, uint32(math.MaxUint32)))
+	}
+	return netconf.Join(errs...)
+}
+
+// Ensure adds the routes that are not there; one of ours to the same destination with other attributes is replaced.
+// Errors are those of [AddressPlan.Ensure].
+func (r Routes) Ensure(ctx context.Context, n *NS, name string) error {
+	l, err := find(n, name)
+	if l, err = mustBe(l, err, name); err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return err
+	}
+	return r.plan(nil).layRoutes(ctx, n, l)
+}
+
+// Verify compares the routes with the link's, as [AddressPlan.Verify].
+func (r Routes) Verify(ctx context.Context, n *NS, name string) error {
+	return r.plan(nil).Verify(ctx, n, name)
+}
+
+// Delete takes those away that have our protocol number. What is gone, be it the link, is no error.
+func (r Routes) Delete(ctx context.Context, n *NS, name string) error {
+	return r.plan(nil).Delete(ctx, n, name)
+}
+
+// laid is what is kept for DEL: the routes that were not there before.
+type laid struct {
+	Index  int // of the link: another one of the same name is left alone
+	Routes []Route
+}
+
+func (r Routes) key(req *netconf.Request) string { return "link.routes." + ifName(req, r.Interface) }
+
+// Add is Ensure, with the routes noted in the result. A second one is an error that Is netconf.ErrExists.
+func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
+	if len(r.Routes) == 0 {
+		return nil
+	}
+	name := ifName(req, r.Interface)
+	plan := r.plan(req.Warn)
+	n, l, err := chained(req, name)
+	if err == nil {
+		err = r.check()
+	}
+	var before laid
+	if err == nil {
+		var there bool
+		if there, err = kept(req, r.key(req), &before); there && before.Index == l.Attrs().Index {
+			err = done("route add", name)
+		}
+	}
+	if err == nil {
+		before = laid{Index: l.Attrs().Index}
+		before.Routes, err = plan.missing(n, l)
+	}
+	if err == nil {
+		err = keep(ctx, req, r.key(req), before)
+	}
+	if err != nil {
+		return netconf.Unchanged(err)
+	}
+	if err := plan.layRoutes(ctx, n, l); err != nil {
+		return err
+	}
+	for _, one := range plan.Routes {
+		req.AddRoute(one.result())
+	}
+	return nil
+}
+
+// result is the route as a result says it.
+func (r Route) result() *types.Route {
+	to := &types.Route{Dst: ipNet(r.Dst), Priority: r.Metric, MTU: r.MTU, AdvMSS: r.AdvMSS}
+	if r.Gateway.IsValid() {
+		to.GW = r.Gateway.AsSlice()
+	}
+	if r.table() != TableMain {
+		table := r.Table
+		to.Table = &table
+	}
+	if r.Scope != ScopeGlobal {
+		scope := r.Scope
+		to.Scope = &scope
+	}
+	return to
+}
+
+// Check is Verify.
+func (r Routes) Check(ctx context.Context, req *netconf.Request) error {
+	if len(r.Routes) == 0 {
+		return nil
+	}
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	return r.Verify(ctx, n, ifName(req, r.Interface))
+}
+
+// Del takes away what Add made, as far as the link is still there; without State all of r's routes that are ours.
+func (r Routes) Del(ctx context.Context, req *netconf.Request) error {
+	made := laid{Routes: r.Routes}
+	there, err := kept(req, r.key(req), &made)
+	if err != nil || !there && req.State != nil {
+		return err
+	}
+	if err := r.take(ctx, req, made); err != nil && !Gone(err) {
+		return err
+	}
+	if !there {
+		return nil
+	}
+	return forget(ctx, req, r.key(req))
+}
+
+func (r Routes) take(ctx context.Context, req *netconf.Request, made laid) error {
+	if req.Netns == "" {
+		return nil
+	}
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	name := ifName(req, r.Interface)
+	l, err := find(n, name)
+	if err != nil || l == nil || made.Index != 0 && l.Attrs().Index != made.Index {
+		return err
+	}
+	if err := (Routes{Routes: made.Routes}).Delete(ctx, n, name); err != nil {
+		return fmt.Errorf("routes of %q: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/cnikit/cnikit/netconf"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+)
+
+// sourced is what is kept for DEL.
+type sourced struct {
+	Index int // of the link: another one of the same name gets nothing back
+	SourcePlan
+}
+
+func (s SourceRouting) key(req *netconf.Request) string {
+	return "link.sourcerouting." + ifName(req, s.Interface)
+}
+
+// owner is whose tables they are: those of the interface that is worked on.
+func (s SourceRouting) owner(req *netconf.Request) Owner {
+	o := OwnerOf(req)
+	o.IfName = ifName(req, s.Interface)
+	return o
+}
+
+// Add does it for the addresses that the prevResult, or the result, has for the interface. The routes of the result stay as
+// they are: CHECK of [Addresses] takes a route that is in one of the tables for the one in the main table. A second
+// Add is an error that Is netconf.ErrExists.
+func (s SourceRouting) Add(ctx context.Context, req *netconf.Request) error {
+	n, plan, err := s.prepare(ctx, req)
+	if err != nil {
+		return netconf.Unchanged(err)
+	}
+	return plan.Ensure(ctx, n, ifName(req, s.Interface))
+}
+
+func (s SourceRouting) addresses(req *netconf.Request) []*types100.IPConfig {
+	name := ifName(req, s.Interface)
+	return slices.Concat(addressesOf(req.Prev, name), addressesOf(req.Result, name))
+}
+
+// prepare looks, and writes down what is going to be done.
+func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, *SourcePlan, error) {
+	o := s.owner(req)
+	n, l, err := chained(req, o.IfName)
+	if err != nil {
+		return nil, nil, err
+	}
+	var before sourced
+	there, err := kept(req, s.key(req), &before)
+	if err != nil {
+		return nil, nil, err
+	}
+	main, used, err := mainRoutes(n, l, func(table int) bool { return table&^(tablesEach-1) == o.Table(0) })
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case used, there && before.Index == l.Attrs().Index:
+		return nil, nil, done("route by the source", o.IfName)
+	}
+	plan, err := s.Plan(o, s.addresses(req), main)
+	if err != nil {
+		return nil, nil, err
+	}
+	return n, plan, keep(ctx, req, s.key(req), sourced{l.Attrs().Index, *plan})
+}
+
+// Check compares the rules and the tables with what Add wrote down; without that, the rules and default routes with the
+// addresses of the prevResult.
+func (s SourceRouting) Check(ctx context.Context, req *netconf.Request) error {
+	o := s.owner(req)
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	var made sourced
+	there, err := kept(req, s.key(req), &made)
+	if err != nil {
+		return err
+	}
+	if !there {
+		plan, err := s.Plan(o, addressesOf(req.Prev, o.IfName), nil)
+		if err != nil {
+			return err
+		}
+		plan.Kept = nil
+		plan.Routes = slices.DeleteFunc(plan.Routes, func(r Route) bool { return !r.isDefault() })
+		made.SourcePlan = *plan
+	}
+	return made.Verify(ctx, n, o.IfName)
+}
+
+// Del puts back what Add wrote down. Without that it takes away what is in the attachment's tables and the rules that lead
+// there; of a table that was given, the rules from the addresses that the interface has, or the prevResult says it has.
+func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
+	var made sourced
+	there, err := kept(req, s.key(req), &made)
+	if err != nil {
+		return err
+	}
+	if req.Netns != "" {
+		if err := s.undo(ctx, req, made, there); err != nil && !Gone(err) {
+			return err
+		}
+	}
+	if !there {
+		return nil
+	}
+	return forget(ctx, req, s.key(req))
+}
+
+func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sourced, there bool) error {
+	o := s.owner(req)
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	l, err := find(n, o.IfName)
+	if err != nil {
+		return err
+	}
+	var from []addressed
+	reader := &planner{plan: &AddressPlan{}, name: o.IfName}
+	for _, ip := range addressesOf(req.Prev, o.IfName) {
+		reader.note(ip, &from) // what cannot be read had no rule
+	}
+	if l != nil && !there {
+		for _, family := range []int{familyV4, familyV6} {
+			have, err := prefixes(n, l, family)
+			if err != nil {
+				return err
+			}
+			for _, p := range have {
+				from = append(from, addressed{prefix: p})
+			}
+		}
+	}
+	if there {
+		if l == nil || l.Attrs().Index != made.Index {
+			made.Moved = nil
+		}
+		if err := made.delete(ctx, n, o.IfName, req.Warn); err != nil {
+			return fmt.Errorf("routing by the source of %q: %w", o.IfName, err)
+		}
+	}
+	return s.leftover(ctx, n, o, from)
+}
