@@ -248,9 +248,14 @@ func (c chain) fill() (ops []op) {
 	return ops
 }
 
+// addTable makes the table if it is not there.
+func addTable() op {
+	return op{change(newTable, flagCreate, new(attrs).text(1, Table)), "add table " + Table}
+}
+
 // base is what makes the table, whatever there is of it; elements are kept.
 func base() []op {
-	ops := []op{{change(newTable, flagCreate, new(attrs).text(1, Table)), "add table"}}
+	ops := []op{addTable()}
 	for i, s := range both(portsMap, addrPortsMap, hairpinSet, sourcesSet, nearSet) {
 		ops = append(ops, s.create(uint32(i+1)))
 	}

@@ -145,6 +145,36 @@ func (c *conn) generation() (uint32, error) {
 	return word(inside(body, 1)), nil
 }
 
+// settled is the generation of a ruleset that nobody is about to change. The kernel counts a generation before it
+// shows all of its elements, a set with ranges last of all, so that who reads may see an old element under a new
+// number. An empty batch waits for the one before it to end. (One with a change that is not made would do so too, but
+// to undo it the kernel waits for all of its readers, 10 ms and more.)
+func (c *conn) settled() (uint32, error) {
+	generation, err := c.generation()
+	if err != nil {
+		return 0, err
+	}
+	begin := message{kind: batchBegin, resource: subsysTables}
+	begin.body.u32(batchGenID, generation)
+	end := message{kind: batchEnd, resource: subsysTables}
+	batch := []message{begin, end, {kind: getGen}} // of the batch there is no answer but an error
+	if err := c.send(batch[:2]); err != nil {
+		return 0, &link.Error{Op: "nft batch", Err: err}
+	}
+	first := batch[0].seq
+	if err := c.send(batch[2:]); err != nil {
+		return 0, &link.Error{Op: "nft generation", Err: err}
+	}
+	answer, err := c.next(first)
+	if err == nil && word(inside(answer.body, 1)) != generation {
+		err = errChanged
+	}
+	if err != nil {
+		return 0, &link.Error{Op: "nft generation", Err: err}
+	}
+	return generation, nil
+}
+
 // op is one change of a batch, with words for an error.
 type op struct {
 	message
@@ -201,18 +231,18 @@ func lacking(kind uint16, err error) error {
 // with others at work. Without changes nothing is sent.
 func (c *conn) transact(ctx context.Context, what string, plan func() ([]op, error)) error {
 	for try := 0; ; try++ {
-		generation, err := c.generation()
-		if err != nil {
-			return err
+		generation, err := c.settled()
+		if err == nil {
+			var ops []op
+			if ops, err = plan(); err != nil || len(ops) == 0 {
+				return err
+			}
+			if err := netconf.Before(ctx, what); err != nil {
+				return &link.Error{Op: what, Err: err}
+			}
+			err = c.commit(ops, generation, false)
 		}
-		ops, err := plan()
-		if err != nil || len(ops) == 0 {
-			return err
-		}
-		if err := netconf.Before(ctx, what); err != nil {
-			return &link.Error{Op: what, Err: err}
-		}
-		if err = c.commit(ops, generation, false); !errors.Is(err, errChanged) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 		if err := pause(ctx, try); err != nil {

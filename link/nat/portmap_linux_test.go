@@ -129,7 +129,7 @@ func TestHostsLoopbackStaysClosed(t *testing.T) {
 	evil.Run("sh", "-ec", `ip link set lo down; sysctl -qw net.ipv4.conf.all.route_localnet=1; ip route add 127.0.0.1 via 10.1.0.1 dev eth0 src 10.1.0.3
 		ip rule add pref 1 to 127.0.0.1 lookup main; ip rule del pref 0; ip rule add pref 2 lookup local`)
 	shell(t, "nft delete chain inet cnikit loopback; true")
-	opened := ask(evil.NS, "tcp", "127.0.0.1:7777")
+	opened := ask(evil.NS, "tcp", "127.0.0.1:7777", long)
 	if opened != "host 10.1.0.3" {
 		t.Fatalf("the attack does not work without the rule, so it shows nothing: %s", opened)
 	}

@@ -1,0 +1,101 @@
+package nat_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/cnikit/cnikit/link/nat"
+)
+
+// stubborn is a sender of UDP that never pauses and keeps its port: a flow that does not end.
+func stubborn(t *testing.T, l *lab, from *container, to string) func() string {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	ns := l.client
+	if from != nil {
+		ns = from.NS
+	}
+	within(ns, func() { conn, err = net.Dial("udp", to) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // nobody reads from it any more
+	return func() string { return exchange(conn, short) }
+}
+
+// says asks until the answer is the one that is wanted: a packet that was on its way goes where it went before.
+func says(t *testing.T, ask func() string, want string) {
+	t.Helper()
+	have := ""
+	for range 20 {
+		if have = ask(); have == want {
+			return
+		}
+	}
+	t.Errorf("%q, expected %q", have, want)
+}
+
+func TestUDPFlowFollowsTheMapping(t *testing.T) {
+	l := newLab(t)
+	a, b := l.container(2), l.container(3)
+	serve(t, a.NS, "udp", 53, "a")
+	serve(t, b.NS, "udp", 53, "b")
+	for _, to := range []string{"192.0.2.1:5353", "[2001:db8::1]:5353"} {
+		source := " 192.0.2.9"
+		if to[0] == '[' {
+			source = " 2001:db8::9"
+		}
+		for _, p := range []nat.PortMap{portMap("udp:5353:53"), portMap("udp:5353:53@192.0.2.1", "udp:5353:53@2001:db8::1")} {
+			flow := stubborn(t, l, nil, to)
+			flow() // to the host, where nobody listens: the kernel remembers that
+			create(t, l, a, p)
+			says(t, flow, "a"+source)
+			if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+				t.Fatal(err)
+			}
+			if list := shell(t, "conntrack -L -p udp 2>/dev/null; conntrack -L -f ipv6 -p udp 2>/dev/null"); contains(list, "10.1.0.2") || contains(list, "fd00:1::2") {
+				t.Errorf("flows to the container that is gone: %s", list)
+			}
+			create(t, l, b, p)
+			says(t, flow, "b"+source)
+			if err := p.Delete(t.Context(), l.host, b.Owner, b.addrs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A former mapping that was taken away by other means than DEL is the next one's to forget.
+func TestUDPFlowOfALostMapping(t *testing.T) {
+	l := newLab(t)
+	a, b := l.container(2), l.container(3)
+	serve(t, a.NS, "udp", 53, "a")
+	serve(t, b.NS, "udp", 53, "b")
+	flow := stubborn(t, l, nil, "192.0.2.1:5353")
+	create(t, l, a, portMap("udp:5353:53"))
+	says(t, flow, "a 192.0.2.9")
+	shell(t, "nft delete table inet cnikit")
+	create(t, l, b, portMap("udp:5353:53"))
+	says(t, flow, "b 192.0.2.9")
+}
+
+// What only passes through the host on its way to the same port elsewhere is not forgotten: it would lose its
+// translation, and an answer that is on its way would be lost.
+func TestUDPFlowThroughTheHostStays(t *testing.T) {
+	l := newLab(t)
+	a, b := l.container(2), l.container(3)
+	serve(t, l.client, "udp", 5353, "client")
+	masquerade(t, l, b)
+	flow := stubborn(t, l, b, "192.0.2.9:5353")
+	says(t, flow, "client 192.0.2.1")
+	before := shell(t, "conntrack -L -o id -p udp 2>/dev/null | grep -o 'dst=192.0.2.9.*id=.*'")
+	create(t, l, a, portMap("udp:5353:53"))
+	if now := shell(t, "conntrack -L -o id -p udp 2>/dev/null | grep -o 'dst=192.0.2.9.*id=.*'"); now != before {
+		t.Errorf("before\n%safter\n%s", before, now)
+	}
+	if err := portMap("udp:5353:53").Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Fatal(err)
+	}
+	says(t, flow, "client 192.0.2.1")
+}
