@@ -163,17 +163,10 @@ func (a Args) String() string {
 	for k := range a {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(x, y string) int {
-		switch {
-		case x == y:
-			return 0
-		case x == "IgnoreUnknown":
-			return -1
-		case y == "IgnoreUnknown":
-			return 1
-		}
-		return strings.Compare(x, y)
-	})
+	slices.Sort(keys)
+	if i := slices.Index(keys, "IgnoreUnknown"); i > 0 {
+		keys = slices.Insert(slices.Delete(keys, i, i+1), 0, "IgnoreUnknown")
+	}
 	for i, k := range keys {
 		keys[i] = k + "=" + a[k]
 	}

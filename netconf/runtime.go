@@ -1,7 +1,6 @@
 package netconf
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,32 +234,31 @@ func (r *Request) checkRanges(path string, sets [][]IPRange) bool {
 	return errs.n == 0
 }
 
+// maxRanges is how many ranges are looked at: each is compared with all before it, which for these takes 20 ms.
+const maxRanges = 1000
+
 // overlaps finds ranges, each of which is right, that have an address in common with one before them.
 func (s *some) overlaps(path string, sets [][]IPRange) {
 	type span struct {
+		at          string
 		first, last netip.Addr
-		set, index  int
 	}
-	var all []span
+	var before []span
 	for i, set := range sets {
 		for j, x := range set {
 			first, last := x.bounds()
-			all = append(all, span{first, last, i, j})
-		}
-	}
-	slices.SortFunc(all, func(a, b span) int { // IPv4 comes before IPv6
-		return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.set, b.set), cmp.Compare(a.index, b.index))
-	})
-	for i, far := 1, 0; i < len(all); i++ { // far is the one before i that ends last
-		a, b := all[far], all[i]
-		if b.first.Compare(a.last) <= 0 {
-			if cmp.Or(cmp.Compare(a.set, b.set), cmp.Compare(a.index, b.index)) > 0 {
-				a, b = b, a
+			now := span{fmt.Sprintf("%s[%d][%d]", path, i, j), first, last}
+			if len(before) == maxRanges {
+				s.add(now.at, "more than %d ranges", maxRanges)
+				return
 			}
-			s.add(fmt.Sprintf("%s[%d][%d]", path, b.set, b.index), "%s to %s overlaps with %s[%d][%d], %s to %s", b.first, b.last, path, a.set, a.index, a.first, a.last)
-		}
-		if all[far].last.Compare(all[i].last) < 0 {
-			far = i
+			for _, b := range before { // an IPv4 address is less than any IPv6 one
+				if now.first.Compare(b.last) <= 0 && b.first.Compare(now.last) <= 0 {
+					s.add(now.at, "%s to %s overlaps with %s, %s to %s", now.first, now.last, b.at, b.first, b.last)
+					break
+				}
+			}
+			before = append(before, now)
 		}
 	}
 }

@@ -181,6 +181,9 @@ func TestOverlappingRangesAreRefused(t *testing.T) {
 		{`[[{"subnet":"10.0.0.0/24"}],[{"subnet":"10.0.0.0/24","rangeStart":"10.0.0.255"}]]`, "ipRanges[1][0]"},
 		{`[[{"subnet":"10.0.0.0/24","rangeEnd":"10.0.0.9"}],[{"subnet":"10.0.0.0/25","rangeStart":"10.0.0.9"}]]`, "ipRanges[1][0] "},
 		{`[[{"subnet":"10.0.0.0/8"},{"subnet":"10.0.0.0/24"},{"subnet":"10.0.5.0/24"}],[{"subnet":"fd00::/8"}],[{"subnet":"fd01::/16"}]]`, "[0][1]|[0][2]|[2][0] (line 2, column 131): fd01:: to fd01:ffff:ffff:ffff:ffff:ffff:ffff:ffff overlaps with runtimeConfig.ipRanges[1][0], fd00::"},
+		{`[[` + strings.Repeat(`{"subnet":"10.0.0.1/32"},`, 1000) + `{"subnet":"10.0.0.2/32"}]]`, "ipRanges[0][19]"},
+		{`[[` + many(1000, `{"subnet":"10.%d.%d.0/24"}`) + `]]`, ""},
+		{`[[` + many(1001, `{"subnet":"10.%d.%d.0/24"}`) + `]]`, "ipRanges[0][1000] (line 2, column 26591): more than 1000 ranges"},
 	} {
 		req := ask(t, ",\n"+`"runtimeConfig":{"ipRanges":`+c.sets+"}", "")
 		got := req.Runtime().IPRanges
@@ -194,6 +197,15 @@ func TestOverlappingRangesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", c.sets, req.Rejected())
 		}
 	}
+}
+
+// many joins n texts that have a number each, in two parts.
+func many(n int, format string) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(format, i/256, i%256))
+	}
+	return strings.Join(all, ",")
 }
 
 // One bad key leaves the others, and very many errors are cut.
