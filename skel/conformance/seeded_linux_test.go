@@ -31,11 +31,8 @@ var examples = map[string]string{
 // there for it, and these pass without it.
 func TestSeeded(t *testing.T) {
 	skeltest.NeedRoot(t)
-	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
-		t.Skip("builds plugins, and there is no go command here; it is no matter of the kernel")
-	}
 	_, all := os.LookupEnv(soak)
-	command := filepath.Join(testbin.Tools(t, "", nil, "./skel/conformance"), "conformance")
+	command := command(t)
 	path := testbin.Reference(t, testbin.HostLocal)
 	ids := map[string][]string{}
 	for _, s := range seeded {
@@ -98,10 +95,7 @@ esac
 
 func TestExhausted(t *testing.T) {
 	skeltest.NeedRoot(t)
-	if _, guest := os.LookupEnv("CNIKIT_TEST_PREBUILT"); guest {
-		t.Skip("builds the command, and there is no go command here; it is no matter of the kernel")
-	}
-	command := filepath.Join(testbin.Tools(t, "", nil, "./skel/conformance"), "conformance")
+	command := command(t)
 	const always = "0 = 0 -o"
 	for name, test := range map[string]struct {
 		give, ready string
