@@ -6,6 +6,7 @@
 //   - [Step] is another plugin as one step of an attachment, among link's and one's own.
 //   - [Network] is a conflist, or the configuration of one plugin, read from bytes, a file or a folder, with all the
 //     verbs: what libcni does with it, but that a failed ADD is undone, a DEL tries all, and no number changes.
+//     Its Validate says beforehand whether the plugins are there and serve its version.
 //   - [Registry] says which plugins are Go values of this process, so that no process is started for them.
 //   - [Exec] and [InProcess] are one plugin; package ipam is built on them.
 //   - [Set] is several networks of one container, one after the other or some at once; what fails undoes all.
@@ -15,6 +16,7 @@
 // A runtime:
 //
 //	network, err := delegate.LoadNetwork("/etc/cni/net.d", "lan")
+//	err = network.Validate(ctx, nil, req)
 //	req.Environ = os.Environ()
 //	result, err := network.Add(ctx, nil, req)
 //	err = req.SetPrev(result.JSON) // also from a record

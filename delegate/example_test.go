@@ -39,6 +39,10 @@ func Example_runtime() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	if err := network.Validate(ctx, plugins, req); err != nil {
+		fmt.Println(err) // a program is not there, or too old, before a container waits for it
+		return
+	}
 	result, err := network.Add(ctx, plugins, req)
 	if err != nil {
 		fmt.Println(netconf.Code(err), err)
@@ -53,6 +57,8 @@ func Example_runtime() {
 		fmt.Println(err)
 	}
 	// Output:
+	// wire VERSION 1.1.0  false
+	// wrap VERSION 1.1.0  false
 	// wire ADD 1.1.0  false
 	// wrap ADD 1.1.0 "02:00:00:00:00:01" true
 	// wrap DEL 1.1.0 "02:00:00:00:00:01" true
