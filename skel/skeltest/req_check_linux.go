@@ -12,7 +12,10 @@ import (
 var linkMakers = []skel.Kind{skel.Interface}
 
 // checkRequirements are about CHECK: it tells whether what ADD said is still so.
-func checkRequirements() []Requirement {
+func checkRequirements() []Requirement { return slices.Concat(checkAddresses(), checkOthers()) }
+
+// checkAddresses are about addresses and routes, and the interface as a whole.
+func checkAddresses() []Requirement {
 	const section = "CNI 1.1.0, 2 (CHECK)"
 	return []Requirement{{
 		ID: "check/fresh", Level: Must, Section: section,
@@ -63,7 +66,13 @@ func checkRequirements() []Requirement {
 		Text:    "CHECK fails when the interface is of another kind.",
 		Explain: "Something else may have taken the name after the interface went: another plugin, or who repaired the pod by hand. Compare the kind of the link, not its name only.",
 		Check:   checkKind,
-	}, {
+	}}
+}
+
+// checkOthers are about what the interface is, what others have added, and the ways in which CHECK is called.
+func checkOthers() []Requirement {
+	const section = "CNI 1.1.0, 2 (CHECK)"
+	return []Requirement{{
 		ID: "check/link", Level: Should, Section: section + ", 5 (interfaces)", Kinds: linkMakers,
 		Text:    "CHECK fails when the interface is down, or its MAC or MTU is not that of the result.",
 		Explain: "With a wrong MAC switches that filter drop every packet; with a wrong MTU small packets pass and large ones do not. Compare both with the prevResult where it has them, and the flag.",

@@ -3,11 +3,15 @@ package skeltest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // configRequirements are about a configuration that is wrong, and one that only looks so.
-func configRequirements() []Requirement {
+func configRequirements() []Requirement { return slices.Concat(configUnreadable(), configKeys()) }
+
+// configUnreadable are about a configuration that cannot be understood.
+func configUnreadable() []Requirement {
 	return []Requirement{{
 		ID: "config/not-json", Level: Must, Section: "CNI 1.1.0, 1, 5 (code 6)",
 		Text:    "ADD with a configuration that is not one JSON object fails, and makes nothing.",
@@ -49,7 +53,12 @@ func configRequirements() []Requirement {
 				conf("one", func(c string) string { return b.Set(c, "cniVersion", `"one"`) }),
 			})
 		},
-	}, {
+	}}
+}
+
+// configKeys are about its keys.
+func configKeys() []Requirement {
+	return []Requirement{{
 		ID: "config/name", Level: Must, Section: "CNI 1.1.0, 1 (name), 3",
 		Text:    "ADD with no network name, or one that is not made of letters, digits, dot, dash and underscore, fails, and makes nothing.",
 		Explain: "The name becomes a part of file names and of labels: \"../x\" leaves the folder of the store, and two networks without names share everything.",

@@ -13,7 +13,10 @@ import (
 )
 
 // deleteRequirements are about DEL: whatever has happened, it ends the attachment.
-func deleteRequirements() []Requirement {
+func deleteRequirements() []Requirement { return slices.Concat(deletePlain(), deleteOdd()) }
+
+// deletePlain are about DEL in the order of things, and of what is somebody else's.
+func deletePlain() []Requirement {
 	return []Requirement{{
 		ID: "del/all", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
 		Text:    "DEL takes away all that ADD has made: on the host, in the namespace, in the stores.",
@@ -67,7 +70,12 @@ func deleteRequirements() []Requirement {
 			b.Succeeds(c.Del())
 			b.Same(before, "after DEL beside a foreign interface", c)
 		},
-	}, {
+	}}
+}
+
+// deleteOdd are about DEL with parameters that lead nowhere, or make no sense any more.
+func deleteOdd() []Requirement {
+	return []Requirement{{
 		ID: "del/no-netns", Level: Must, Section: "CNI 1.1.0, 2 (DEL: CNI_NETNS optional)",
 		Text:    "DEL without CNI_NETNS succeeds and frees what is not in the namespace: the host's side and the address.",
 		Explain: "Once the sandbox has died the runtime has no namespace to name. A plugin that returns early then leaks an address with each such pod.",

@@ -1,6 +1,7 @@
 package skeltest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cnikit/cnikit/skel"
@@ -10,7 +11,10 @@ import (
 var notIPAM = []skel.Kind{skel.Interface, skel.Chained, skel.Meta}
 
 // envRequirements are about the environment: the parameters of a call.
-func envRequirements() []Requirement {
+func envRequirements() []Requirement { return slices.Concat(envRefused(), envTaken()) }
+
+// envRefused are about parameters that must be refused.
+func envRefused() []Requirement {
 	return []Requirement{{
 		ID: "env/missing", Level: Must, Section: "CNI 1.1.0, 2 (Parameters)",
 		Text:    "ADD without CNI_CONTAINERID or CNI_IFNAME fails, and makes nothing.",
@@ -64,7 +68,12 @@ func envRequirements() []Requirement {
 		Check: func(b *Bench) {
 			refusesEach(b, []wrong{{"CNI_NETNS=/proc/1/ns/net", func(c *Call) { c.Netns = "/proc/1/ns/net" }}})
 		},
-	}, {
+	}}
+}
+
+// envTaken are about those that must be taken.
+func envTaken() []Requirement {
+	return []Requirement{{
 		ID: "env/args", Level: Must, Section: "CNI 1.1.0, 2 (CNI_ARGS)",
 		Text:    "Keys of CNI_ARGS that the plugin does not know are ignored where IgnoreUnknown=1 says so.",
 		Explain: "Kubernetes sends the pod's name to every plugin in this way. A plugin that refuses what it does not know fails every pod.",

@@ -18,7 +18,10 @@ const (
 )
 
 // gcRequirements are about GC: what lives stays, what does not goes.
-func gcRequirements() []Requirement {
+func gcRequirements() []Requirement { return slices.Concat(gcLists(), gcCalls()) }
+
+// gcLists are about the list of living attachments.
+func gcLists() []Requirement {
 	const section = "CNI 1.1.0, 2 (GC)"
 	return []Requirement{{
 		ID: "gc/live", Level: Must, Section: section,
@@ -64,7 +67,13 @@ func gcRequirements() []Requirement {
 				gcHarmless(b, func(config, _ string) string { return b.Set(config, attachmentsKey, "["+entry+"]") }, true)
 			}
 		},
-	}, {
+	}}
+}
+
+// gcCalls are about its keys, and the way in which GC is called.
+func gcCalls() []Requirement {
+	const section = "CNI 1.1.0, 2 (GC)"
+	return []Requirement{{
 		ID: "gc/old-key", Level: Ours, Section: "CNI 1.1.0 as of libcni 1.2.0 to 1.2.2, 2 (GC)", Kinds: stateful,
 		Text:    "GC reads the list also under cni.dev/attachments, as it was called before.",
 		Explain: "libcni 1.2.3 and later send both keys; what was written by the earlier text of the specification sends the old one. Who reads only one of them takes the list for absent, or worse for empty.",

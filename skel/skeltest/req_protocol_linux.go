@@ -16,6 +16,11 @@ import (
 
 // protocolRequirements are about what is said on stdout.
 func protocolRequirements() []Requirement {
+	return slices.Concat(protocolVersions(), protocolStreams())
+}
+
+// protocolVersions are about versions and shapes.
+func protocolVersions() []Requirement {
 	return []Requirement{{
 		ID: "protocol/version", Level: Must, Section: "CNI 1.1.0, 2 (VERSION), 5",
 		Text:    "VERSION lists the supported versions, that of the configuration among them.",
@@ -54,7 +59,12 @@ func protocolRequirements() []Requirement {
 				}
 			})
 		},
-	}, {
+	}}
+}
+
+// protocolStreams are about codes, stdout, and what is handed on.
+func protocolStreams() []Requirement {
+	return []Requirement{{
 		ID: "protocol/error-codes", Level: Should, Section: "CNI 1.1.0, 5 (Error codes)",
 		Text:    "What the specification has a code for is reported with that code.",
 		Explain: "Runtimes decide by the code whether to try again, and monitoring counts by it. A plugin that says 999 for all hides a typo in the configuration behind the same number as a bug.",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing/iotest"
 
@@ -14,6 +15,11 @@ import (
 
 // streamRequirements are about what stdin and stdout are connected to.
 func streamRequirements() []Requirement {
+	return slices.Concat(stdinRequirements(), stdoutRequirements())
+}
+
+// stdinRequirements are about stdin.
+func stdinRequirements() []Requirement {
 	return []Requirement{{
 		ID: "stdin/closed", Level: Must, Section: "CNI 1.1.0, 2 (\"configuration ... on standard input\")",
 		Text:    "ADD with a closed stdin fails, and makes nothing.",
@@ -45,7 +51,12 @@ func streamRequirements() []Requirement {
 			}
 			b.Same(before, "after ADD with 17 MB of configuration", c)
 		},
-	}, {
+	}}
+}
+
+// stdoutRequirements are about stdout.
+func stdoutRequirements() []Requirement {
+	return []Requirement{{
 		ID: "stdout/closed", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
 		Text:    "ADD that cannot print its result, because stdout is closed, fails and leaves nothing.",
 		Explain: "A result that nobody gets is an attachment that nobody knows of. Printing is a part of ADD: when it fails, roll back.",
