@@ -117,10 +117,12 @@ func (r *Request) at(code uint, path string, err error) error {
 
 // For returns the request that a delegate gets: the same container, namespace, arguments, path and
 // environment, with another network (its bytes become Config) and, if not empty, another interface
-// name. Prev is nil and Result empty; values kept with Local are shared.
+// name. Prev is nil and Result empty; how strict a delegate is, and what section of the configuration is its own, is its own
+// affair; values kept with Local are shared.
 func (r *Request) For(network Network, ifname string) *Request {
 	d := *r
 	d.Network, d.Config = network, network.Bytes()
+	d.Strict, d.Section = false, ""
 	d.Prev, d.prevRaw, d.Result, d.resultRaw = nil, nil, &types100.Result{}, nil
 	d.State, d.rejected, d.warnings, d.runtime = nil, nil, nil, nil
 	d.local = r.locals()

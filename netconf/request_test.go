@@ -59,11 +59,12 @@ func TestFor(t *testing.T) {
 	req := parse(t, with("ADD", "CNI_ARGS=A=1"), strings.TrimSuffix(minimal, "}")+`,"prevResult":{"cniVersion":"1.1.0"}}`)
 	req.AddInterface(&types100.Interface{Name: "x"})
 	req.Reject(errors.New("no"))
+	req.Strict, req.Section = true, "ipam" // a strict plugin's delegate was refused for its caller's keys
 	network, err := netconf.ParseNetwork([]byte(`{"cniVersion":"0.3.1","name":"m"}`))
 	check(t, err, 0)
 	d := req.For(network, "net1")
 	if d.IfName != "net1" || d.Network.Name != "m" || string(d.Config) != `{"cniVersion":"0.3.1","name":"m"}` || d.Prev != nil ||
-		len(d.Result.Interfaces) != 0 || d.Rejected() != nil || d.Args["A"] != "1" || d.ContainerID != "c1" || d.State != nil {
+		len(d.Result.Interfaces) != 0 || d.Rejected() != nil || d.Args["A"] != "1" || d.ContainerID != "c1" || d.State != nil || d.Strict || d.Section != "" {
 		t.Errorf("%+v", d)
 	}
 	if d := req.For(network, ""); d.IfName != "eth0" {

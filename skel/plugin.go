@@ -25,7 +25,8 @@ const (
 	Interface Kind = iota
 	// Chained changes what plugins before it made: ADD needs a prevResult too.
 	Chained
-	// IPAM gives addresses: the netns need not exist; the result has no interfaces.
+	// IPAM gives addresses: the netns need not exist; the result has no interfaces. The configuration is its caller's: where
+	// it has a section ipam, unknown keys are looked for in that alone.
 	IPAM
 	// Meta calls other plugins, which make the interfaces and the result.
 	Meta
