@@ -11,5 +11,3 @@ import (
 func wait(*os.File) error { return errors.ErrUnsupported }
 
 func writable(string) error { return nil }
-
-func readSmall(path string) ([]byte, error) { return os.ReadFile(path) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -18,9 +19,10 @@ import (
 // modification time, which the index also contains, two seconds in the past: any other change to the folder, by the
 // reference plugin or by hand, or by us when we are killed in the middle of one, gives it the present time. So there
 // are no ties within a tick of the kernel's clock, and a clock that is set back would have to hit the nanosecond.
-// What another boot wrote is not trusted: after a power cut any part of it may be old.
 //
-// An incomplete index is still a good guess, and is kept up as one.
+// If only the folder's time is another, what the index says was true once. It is a good guess then, is kept up as one, and saves
+// the reading of those files that are still the same. If the index's own time is another, it was not finished, and it is
+// thrown away; so is what another boot wrote: after a power cut any part of it may be old.
 type index struct {
 	dir, path string
 	f         *os.File // nil if there is none
@@ -80,9 +82,12 @@ func (x *index) readHead() bool {
 		x.slots < minSlots || x.slots&(x.slots-1) != 0 || x.slots > 1<<40 || info.Size() != int64(headSize+slotSize*x.slots) {
 		return false
 	}
-	dir, err := os.Stat(x.dir)
 	stamp := int64(field(2))
-	x.trusted = err == nil && stamp != 0 && dir.ModTime().UnixNano() == stamp && info.ModTime().UnixNano() == stamp
+	if info.ModTime().UnixNano() != stamp {
+		return false // who wrote it did not come to the end, or was not us
+	}
+	dir, err := os.Stat(x.dir)
+	x.trusted = err == nil && dir.ModTime().UnixNano() == stamp
 	return true
 }
 
@@ -165,11 +170,33 @@ func (x *index) owned(owner string) (found []netip.Addr) {
 	return found
 }
 
-// add notes a lease.
-func (x *index) add(owner string, a netip.Addr) {
-	key := sum([]byte(owner))
-	x.insert(newSlot(ownerKind, key, a), func(s *slot) bool { return s.addr() == a })
+// add notes a lease; v is not valid if the file has to be read again when the index is made anew.
+func (x *index) add(owner string, a netip.Addr, v version) { x.addKey(sum([]byte(owner)), a, v) }
+
+func (x *index) addKey(key uint64, a netip.Addr, v version) {
+	s := newSlot(ownerKind, key, a)
+	binary.LittleEndian.PutUint64(s[32:], v.inode)
+	binary.LittleEndian.PutUint64(s[40:], uint64(v.mtime))
+	x.insert(s, func(s *slot) bool { return s.addr() == a })
 	x.take(a)
+}
+
+// known lists the leases by address, as slots. There are none in a table that is not from the file.
+func (x *index) known() map[netip.Addr]slot {
+	if x.mem != nil || x.err != nil {
+		return nil
+	}
+	all := make([]byte, x.slots*slotSize)
+	if _, err := x.f.ReadAt(all, headSize); err != nil {
+		return nil
+	}
+	leases := make(map[netip.Addr]slot, x.used)
+	for one := range slices.Chunk(all, slotSize) {
+		if s := slot(one); s.kind() == ownerKind && s.version() != (version{}) {
+			leases[s.addr()] = s
+		}
+	}
+	return leases
 }
 
 // take notes that an address is taken, by whomever.
@@ -201,12 +228,11 @@ func (x *index) insert(s slot, same func(have *slot) bool) {
 	})
 	switch {
 	case known:
-		if s.kind() == ownerKind {
-			return // it says the same
-		}
-		have := x.at(place)
-		for i := range s[32:] {
-			s[32+i] |= have[32+i]
+		if s.kind() == blockKind {
+			have := x.at(place)
+			for i := range s[32:] {
+				s[32+i] |= have[32+i]
+			}
 		}
 		x.put(place, s)
 	case ok:
@@ -336,14 +362,11 @@ func (x *index) finish() error {
 			}
 		}
 	}
-	var stamp time.Time
-	if x.trusted {
-		stamp = time.Now().Add(-2 * time.Second)
-	}
-	if _, err := x.f.WriteAt(x.head(stamp), 0); err != nil || !x.trusted {
+	stamp := time.Now().Add(-2 * time.Second)
+	if _, err := x.f.WriteAt(x.head(stamp), 0); err != nil {
 		return err
 	}
-	if err := os.Chtimes(x.path, time.Time{}, stamp); err != nil {
+	if err := os.Chtimes(x.path, time.Time{}, stamp); err != nil || !x.trusted {
 		return err
 	}
 	return os.Chtimes(x.dir, time.Time{}, stamp)
@@ -352,11 +375,7 @@ func (x *index) finish() error {
 func (x *index) head(stamp time.Time) []byte {
 	h := make([]byte, headSize)
 	copy(h, magic)
-	at := int64(0)
-	if !stamp.IsZero() {
-		at = stamp.UnixNano()
-	}
-	for i, v := range []uint64{x.boot, uint64(at), x.slots, x.used} {
+	for i, v := range []uint64{x.boot, uint64(stamp.UnixNano()), x.slots, x.used} {
 		binary.LittleEndian.PutUint64(h[8*(i+1):], v)
 	}
 	binary.LittleEndian.PutUint64(h[40:], sum(h[:40]))

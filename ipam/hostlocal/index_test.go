@@ -1,6 +1,7 @@
 package hostlocal
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -48,7 +49,7 @@ func TestIndexIsAMap(t *testing.T) {
 		switch who, taken := lease[a]; {
 		case !taken && i%5000 < 4000:
 			lease[a] = fmt.Sprint("c", rnd.IntN(500))
-			x.add(lease[a], a)
+			x.add(lease[a], a, version{})
 		case taken:
 			delete(lease, a)
 			x.remove(who, a)
@@ -150,7 +151,11 @@ func TestIndexIsTrusted(t *testing.T) {
 		{"longer", func(_, path string, data []byte) error { return stamped(path, append(data, 0)) }, false},
 		{"shorter", func(_, path string, data []byte) error { return stamped(path, data[:len(data)-1]) }, false},
 		{"magic", func(_, path string, data []byte) error { data[0]++; return stamped(path, data) }, false},
-		{"boot", func(_, path string, data []byte) error { data[9]++; return stamped(path, data) }, false},
+		{"boot", func(_, path string, data []byte) error {
+			data[9]++
+			binary.LittleEndian.PutUint64(data[40:], sum(data[:40]))
+			return stamped(path, data)
+		}, false},
 		{"slots", func(_, path string, data []byte) error { data[24]++; return stamped(path, data) }, false},
 		{"used", func(_, path string, data []byte) error { data[32]++; return stamped(path, data) }, false},
 	} {
@@ -160,7 +165,7 @@ func TestIndexIsTrusted(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(x.dir, "10.0.0.2"), []byte("c1"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			x.add("c1", netip.MustParseAddr("10.0.0.2"))
+			x.add("c1", netip.MustParseAddr("10.0.0.2"), version{})
 			x.trusted = true
 			if err := x.finish(); err != nil {
 				t.Fatal(err)
@@ -196,7 +201,7 @@ func TestIndexUntrusted(t *testing.T) {
 	t.Parallel()
 	x, reopen := table(t)
 	a := netip.MustParseAddr("10.0.0.2")
-	x.add("c1", a)
+	x.add("c1", a, version{})
 	if err := x.finish(); err != nil {
 		t.Fatal(err)
 	}

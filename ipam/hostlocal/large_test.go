@@ -1,12 +1,14 @@
 package hostlocal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/netconf"
@@ -95,8 +97,15 @@ func TestLargeStore(t *testing.T) {
 	}
 	write(t, filepath.Join(in.dir, "net", "last_reserved_ip.0"), "10.0.2.191")
 	reads(false, "ADD", func() {
-		if a := named("c").add(t); a != "10.0.3.136" {
-			t.Errorf("%s: expected the first behind the 200", a)
+		c, operations := named("c"), 0
+		c.verb = netconf.Add
+		ctx := netconf.WithFault(t.Context(), func(context.Context, string) error { operations++; return nil })
+		result, err := plugin().Call(ctx, c.request(t))
+		if err != nil || result.IPs[0].Address.IP.String() != "10.0.3.136" {
+			t.Errorf("%v, %v: expected the first behind the 200", result, err)
+		}
+		if operations > 100 {
+			t.Errorf("%d operations: each of the 200 was tried", operations)
 		}
 	})
 	reads(false, "STATUS", func() { in.ok(t, netconf.Status) })
@@ -132,6 +141,80 @@ func TestLargeStoreIsFull(t *testing.T) {
 	if a := in.add(t); a != "10.0.1.7" {
 		t.Error(a)
 	}
+}
+
+// The index of a large store says of an address that it is free, and the reference plugin has given it meanwhile.
+func TestLargeStoreIsFilledByOthers(t *testing.T) {
+	t.Parallel()
+	in := call{dir: full(t, 509), config: config(`"subnet":"10.0.0.0/23"`), id: "none"}
+	in.ok(t, netconf.Del) // the index is complete
+	mine := in
+	mine.id = fmt.Sprintf("%064x", 100)
+	mine.ok(t, netconf.Del)
+	foreign(t, in.dir, "10.0.0.102", "f")
+	in.fails(t, netconf.Status, netconf.CodePluginNotAvailable, "no address is free")
+	in.fails(t, netconf.Add, netconf.CodeExhausted, "no address is free")
+}
+
+// A prevResult that names one of an attachment's two addresses does not hide the other one.
+func TestLargeStoreAndHalfAPrevResult(t *testing.T) {
+	t.Parallel()
+	keys := `"ranges":[[{"subnet":"10.0.0.0/22"}],[{"subnet":"fd00::/64"}]]`
+	in := call{dir: full(t, 400), config: strings.Replace(config(keys), `"name"`, `"prevResult":{"cniVersion":"1.1.0","ips":[{"address":"10.0.3.9/22"}]},"name"`, 1), id: "f"}
+	foreign(t, in.dir, "10.0.3.9", "f")
+	foreign(t, in.dir, "fd00::9", "f")
+	in.ok(t, netconf.Del)
+	if n := len(store(t, in.dir)); n != 400 {
+		t.Errorf("%d leases: expected 400", n)
+	}
+}
+
+// What is in the index is not read again when that is made anew, and what has changed since is: the same address for another, in a file
+// that has got the inode of the old one, perhaps.
+func TestLeasesAreReadOnce(t *testing.T) {
+	t.Parallel()
+	in := call{dir: full(t, 400), config: config(`"subnet":"10.0.0.0/22"`)}
+	folder := filepath.Join(in.dir, "net")
+	old := time.Now().Add(-time.Hour)
+	for _, line := range store(t, in.dir) {
+		name, _, _ := strings.Cut(line, " ")
+		if err := os.Chtimes(filepath.Join(folder, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.ok(t, netconf.Del)
+	in.id = "mine"
+	mine := in.add(t)
+	// What nobody does: other words in the same file, at the same time. Who reads it sees them.
+	rewrite := func(name, id string) {
+		t.Helper()
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, name), id+"\r\neth0")
+		if err := os.Chtimes(filepath.Join(folder, name), info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewrite("10.0.0.7", "hidden")
+	rewrite(mine, "hidden")
+	for _, name := range []string{"10.0.0.8", "10.0.0.9"} { // what the reference plugin does
+		if err := os.Remove(filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+		foreign(t, in.dir, name, "f"+name)
+	}
+	for id, found := range map[string]bool{"hidden": false, "f10.0.0.8": true, "f10.0.0.9": true} {
+		in.id, in.verb = id, netconf.Check
+		if _, err := in.serve(t); (err == nil) != found {
+			t.Errorf("%s: found %v: %v", id, !found, err)
+		}
+	}
+	in.id = fmt.Sprintf("%064x", 9) // had 10.0.0.11
+	in.ok(t, netconf.Check)
+	in.id = fmt.Sprintf("%064x", 6) // had 10.0.0.8
+	in.fails(t, netconf.Check, netconf.CodeDifferent, "no address")
 }
 
 // A lease that was changed by hand, which the time of the folder does not tell, is seen where the index is held against

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -61,20 +62,20 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // holder reads who has an address: "" if the file says nothing. free tells that there is no file.
 func (s *store) holder(a netip.Addr) (who string, free bool, err error) {
-	content, err := readSmall(s.path(fileName(a)))
+	content, _, err := readLease(s.path(fileName(a)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", true, nil
 	}
 	return owner(content), false, err
 }
 
-// lease is a file that is complete and has no address's name yet: a lease is there whole or not at all, whenever the
-// process is killed.
+// newLease makes a file that is complete and has no address's name yet: a lease is there whole or not at all, whenever the
+// process is killed. Its time is two seconds in the past, so that no other file can have the same version.
 func (s *store) newLease(ctx context.Context, who string) error {
-	if err := netconf.Before(ctx, "write "+s.path(newName)); err != nil {
+	path := s.path(newName)
+	if err := netconf.Before(ctx, "write "+path); err != nil {
 		return err
 	}
-	path := s.path(newName)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // of a process that was killed; it may be a lease's second name, so it is not written to
 		if err = os.Remove(path); err == nil {
@@ -85,7 +86,13 @@ func (s *store) newLease(ctx context.Context, who string) error {
 		return s.unusable(err)
 	}
 	_, err = f.WriteString(who)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Chtimes(path, time.Time{}, time.Now().Add(-2*time.Second))
+	}
+	if err == nil {
+		s.made, err = versionOf(path)
+	}
+	if err != nil {
 		return s.unusable(errors.Join(err, os.Remove(path)))
 	}
 	return nil

@@ -111,7 +111,7 @@ func TestLockOfAFolderThatIsRemoved(t *testing.T) {
 // none fails, none waits for one that is dead, and after the DELs of all nothing is left.
 func TestProcessesAtOnce(t *testing.T) {
 	t.Parallel()
-	programs := []string{testbin.Plugin(t, "host-local"), program(t)}
+	programs := []string{program(t), testbin.Plugin(t, "host-local")}
 	in := call{dir: t.TempDir(), config: config(`"subnet":"10.0.0.0/23"`)}
 	var mu sync.Mutex
 	seen := map[string]string{}

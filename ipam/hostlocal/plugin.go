@@ -90,7 +90,7 @@ func (s *store) give(ctx context.Context, all sets, want []netip.Addr, who strin
 		}
 		if err == nil {
 			given = append(given, a)
-			s.index.add(who, a)
+			s.index.add(who, a, s.made)
 			err = errors.Join(s.setLast(ctx, strconv.Itoa(i), a), s.discard(ctx, newName))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // reference makes the call with the reference plugin, and returns what an ADD printed as addresses.
@@ -41,6 +42,7 @@ func (c call) reference(t testing.TB, program string) ([]string, error) {
 
 func program(t testing.TB) string {
 	t.Helper()
+	skeltest.NeedRoot(t) // the program is built as root, or was built before
 	return filepath.Join(testbin.Reference(t, testbin.HostLocal), "host-local")
 }
 

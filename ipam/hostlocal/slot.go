@@ -5,10 +5,11 @@ import (
 	"hash/fnv"
 	"math/bits"
 	"net/netip"
+	"time"
 )
 
-// slot is an entry: 8 bytes key, 8 bytes kind, 16 bytes address, 32 bytes that say which of a block's 256 addresses
-// are taken.
+// slot is an entry: 8 bytes key, 8 bytes kind, 16 bytes address; of a block 32 bytes that say which of its 256 addresses are
+// taken; of a lease 16 bytes that identify the file that was read.
 type slot [slotSize]byte
 
 const (
@@ -23,6 +24,25 @@ func (s *slot) key() uint64      { return binary.LittleEndian.Uint64(s[:]) }
 func (s *slot) kind() uint64     { return binary.LittleEndian.Uint64(s[8:]) }
 func (s *slot) addr() netip.Addr { return netip.AddrFrom16([16]byte(s[16:32])).Unmap() }
 func (s *slot) taken(n int) bool { return s[32+n/8]>>(n%8)&1 == 1 }
+
+func (s *slot) version() version {
+	return version{binary.LittleEndian.Uint64(s[32:]), int64(binary.LittleEndian.Uint64(s[40:]))}
+}
+
+// version identifies a lease's file with its content: inode and modification time. A file system gives the inode of a file that was
+// removed to the next one, but nobody gives that a time before the removal. The zero value is no known one.
+type version struct {
+	inode uint64
+	mtime int64 // ns
+}
+
+// settled is the version if a file that is made from now on cannot have the same.
+func (v version) settled(now time.Time) version {
+	if v.mtime >= now.Add(-time.Second).UnixNano() {
+		return version{}
+	}
+	return v
+}
 
 func newSlot(kind, key uint64, a netip.Addr) (s slot) {
 	binary.LittleEndian.PutUint64(s[:], key)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cnikit/cnikit/internal/flock"
 	"github.com/cnikit/cnikit/netconf"
@@ -20,6 +21,7 @@ type store struct {
 	warn  func(msg string, args ...any)
 	lock  *os.File
 	index *index
+	made  version // of the new lease
 }
 
 // small is the number of files up to which an index that is not trusted is made anew by any call. Above it an ADD
@@ -164,6 +166,10 @@ func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error 
 	for slots < uint64(3*len(names)) {
 		slots *= 2
 	}
+	var known map[netip.Addr]slot
+	if stale == nil { // else it is owners that are wanted, not their hashes
+		known = s.index.known()
+	}
 	s.index.clear(slots)
 	var errs []error
 	var leases []netip.Addr
@@ -178,7 +184,7 @@ func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for i, found := range s.holders(part) {
+		for i, found := range s.holders(part, known) {
 			errs = append(errs, s.note(ctx, part[i], found, stale))
 		}
 	}
@@ -188,19 +194,29 @@ func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error 
 	return netconf.Join(errs...)
 }
 
-// holding is what holder found.
+// holding is what is found out about the lease of an address: who has it, or the hash of that.
 type holding struct {
-	who  string
-	free bool
-	err  error
+	who     string
+	same    bool // it was not read: key is the owner's
+	key     uint64
+	version version
+	err     error
 }
 
-// holders is holder for many, some at once.
-func (s *store) holders(of []netip.Addr) []holding {
-	found := make([]holding, len(of))
+// holders finds out about many, some at once. A file that is the same as in a known slot is not read.
+func (s *store) holders(of []netip.Addr, known map[netip.Addr]slot) []holding {
+	found, now := make([]holding, len(of)), time.Now()
 	read := func(from, step int) {
 		for i := from; i < len(of); i += step {
-			found[i].who, found[i].free, found[i].err = s.holder(of[i])
+			path, h := s.path(fileName(of[i])), &found[i]
+			if k, ok := known[of[i]]; ok {
+				if v, err := versionOf(path); err == nil && v == k.version() {
+					h.same, h.key, h.version = true, k.key(), v
+					continue
+				}
+			}
+			content, v, err := readLease(path)
+			h.who, h.version, h.err = owner(content), v.settled(now), err
 		}
 	}
 	if len(of) < 64 {
@@ -221,7 +237,10 @@ const readers = 4
 // note puts a lease into the index, or removes it.
 func (s *store) note(ctx context.Context, a netip.Addr, found holding, stale func(who string) bool) error {
 	switch {
-	case found.free:
+	case errors.Is(found.err, fs.ErrNotExist):
+		return nil
+	case found.same:
+		s.index.addKey(found.key, a, found.version)
 		return nil
 	case found.err != nil: // a folder, perhaps: not ours, and nobody can have the address
 		s.index.take(a)
@@ -234,7 +253,7 @@ func (s *store) note(ctx context.Context, a netip.Addr, found holding, stale fun
 		}
 		return nil
 	}
-	s.index.add(found.who, a)
+	s.index.add(found.who, a, found.version)
 	return nil
 }
 
