@@ -16,7 +16,7 @@ import (
 // Plugin specific fields"). What is not asked for has its zero value. Keys are taken by their exact name.
 type RuntimeConfig struct {
 	PortMappings []PortMapping // "portMappings"
-	IPRanges     [][]IPRange   // "ipRanges": a set for each address to allocate, as host-local's "ranges"
+	IPRanges     [][]IPRange   // "ipRanges": a set for each address to allocate, as host-local's "ranges"; at most 1,000 ranges, no two with an address in common
 	IPs          []IP          // "ips": see Request.IPs
 	MAC          MAC           // "mac": see Request.MAC
 	Bandwidth    *Bandwidth    // "bandwidth"; nil: no limits are asked for
