@@ -24,7 +24,7 @@
 //   - Numbers, key order and unknown keys of a configuration are never changed: [Patch] edits bytes.
 //
 //   - No error shows a value that may be a secret: of a text that cannot be what was expected it tells the
-//     length, line and column, of a pair of CNI_ARGS its place, of an unknown key no text at all.
+//     length, line and column, of a pair of CNI_ARGS its place, of an unknown key no text, unless it is a slip of a known one.
 //
 // What is asked for in several places has one order: config < CNI_ARGS < args.cni < runtimeConfig, see
 // [Request.MAC] and [Request.IPs]; all that a runtime sends by capability is typed in [Request.Runtime].
