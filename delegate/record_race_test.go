@@ -291,3 +291,30 @@ func TestRecordThatIsRemovedDuringAnAdd(t *testing.T) {
 		})
 	}
 }
+
+// A listing that looks at a record is no call at work on it: another listing at that moment, GC's say, would keep the stale.
+func TestListingsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	set := four(t, s)
+	add(t, r, set, attach(t))
+	for _, other := range []struct {
+		lock func(*os.File) (bool, error)
+		busy bool
+	}{{flock.Idle, false}, {flock.Try, true}} {
+		f, err := os.Open(filepath.Join(r.Dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.lock(f); err != nil || !got {
+			t.Fatal(got, err)
+		}
+		all, err := r.List("")
+		if err != nil || len(all) != 1 || all[0].Busy != other.busy || all[0].Err != nil {
+			t.Errorf("%+v, %v: expected busy %v", all, err, other.busy)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
