@@ -16,12 +16,15 @@ func checkAnswer(result *types100.Result) error {
 	if len(result.IPs) == 0 {
 		return fmt.Errorf("%w: it has no address", ErrBadAnswer)
 	}
-	var errs []error
+	var errs []error // of very many the first are told
 	bad := func(i int, key string, value fmt.Stringer, why error) {
 		errs = append(errs, fmt.Errorf("%w: ips[%d].%s %q %w", ErrBadAnswer, i, key, value, why))
 	}
 	seen := map[string]int{}
 	for i, ip := range result.IPs {
+		if len(errs) >= maxErrors {
+			break
+		}
 		if err := checkAddress(ip.Address); err != nil {
 			bad(i, "address", &ip.Address, err)
 		} else if first, again := seen[string(ip.Address.IP.To16())]; again {

@@ -143,3 +143,13 @@ func TestNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// An error goes into logs and events: of very much that is wrong, the first 20 are told.
+func TestAnswerWithVeryManyErrors(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}`+strings.Repeat(`,{"address":"10.0.0.3/24","gateway":"fd00::1"}`, 5000)+`]}`)
+	req, _ := call(t, netconf.Add, withIPAM, dir)
+	if err := ipam.FromConfig(req).Add(t.Context(), req); netconf.Code(err) != 104 || strings.Count(err.Error(), "; ") != 19 {
+		t.Errorf("code %d, %d errors: %.200v", netconf.Code(err), strings.Count(err.Error(), "; ")+1, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -101,31 +102,34 @@ func (s Static) Check(_ context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
+	have := make(map[netip.Addr]*types100.IPConfig, len(req.Prev.IPs))
+	for _, ip := range req.Prev.IPs {
+		addr, _ := netip.AddrFromSlice(ip.Address.IP)
+		have[addr.Unmap()] = ip
+	}
 	var errs []error
 	for _, a := range addresses {
-		errs = append(errs, a.in(req))
+		if err := a.differs(have[a.Address.Addr()]); err != nil && len(errs) < maxErrors {
+			errs = append(errs, err)
+		}
 	}
 	return netconf.Join(errs...)
 }
 
-// in looks for the address in the prevResult.
-func (a StaticAddress) in(req *netconf.Request) error {
-	for _, ip := range req.Prev.IPs {
-		addr, _ := netip.AddrFromSlice(ip.Address.IP)
-		if addr.Unmap() != a.Address.Addr() {
-			continue
-		}
-		gw, _ := netip.AddrFromSlice(ip.Gateway)
-		ones, _ := ip.Address.Mask.Size()
-		switch {
-		case ones != a.Address.Bits():
-			return fmt.Errorf("%w: the prevResult has %s, and %s is given", netconf.ErrDifferent, ip.Address.String(), a.Address)
-		case a.Gateway.IsValid() && gw.Unmap() != a.Gateway.Addr:
-			return fmt.Errorf("%w: the prevResult has gateway %q of %s, and %s is given", netconf.ErrDifferent, ip.Gateway, a.Address, a.Gateway)
-		}
-		return nil
+// differs compares the address with the prevResult's; nil is none.
+func (a StaticAddress) differs(ip *types100.IPConfig) error {
+	if ip == nil {
+		return fmt.Errorf("%w: the prevResult does not have %s", netconf.ErrDifferent, a.Address)
 	}
-	return fmt.Errorf("%w: the prevResult does not have %s", netconf.ErrDifferent, a.Address)
+	gw, _ := netip.AddrFromSlice(ip.Gateway)
+	ones, _ := ip.Address.Mask.Size()
+	switch {
+	case ones != a.Address.Bits():
+		return fmt.Errorf("%w: the prevResult has %s, and %s is given", netconf.ErrDifferent, ip.Address.String(), a.Address)
+	case a.Gateway.IsValid() && gw.Unmap() != a.Gateway.Addr:
+		return fmt.Errorf("%w: the prevResult has gateway %q of %s, and %s is given", netconf.ErrDifferent, ip.Gateway, a.Address, a.Gateway)
+	}
+	return nil
 }
 
 // Del has nothing to release.

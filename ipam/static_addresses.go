@@ -37,6 +37,9 @@ func (s Static) addresses(req *netconf.Request) ([]StaticAddress, error) {
 	var errs []error
 	seen, families := map[netip.Addr]int{}, map[bool]int{}
 	for i, a := range list {
+		if len(errs) >= maxErrors {
+			break
+		}
 		addr, n := a.Address.Addr(), ipNet(a.Address.Prefix)
 		first, again := seen[addr]
 		families[addr.Is4()]++
@@ -58,6 +61,9 @@ func (s Static) addresses(req *netconf.Request) ([]StaticAddress, error) {
 	}
 	return list, netconf.Join(errs...)
 }
+
+// maxErrors is how many errors of one kind are told: the place of each costs a walk through the configuration.
+const maxErrors = 20
 
 // invalid makes an error about a key of the address at an index.
 type invalid func(i int, key, format string, args ...any) error
@@ -100,6 +106,9 @@ func withLengths(asked []netconf.IP, said invalid) ([]StaticAddress, error) {
 	var list []StaticAddress
 	var errs []error
 	for i, ip := range asked {
+		if len(errs) == maxErrors {
+			break
+		}
 		if usual := map[bool]int{true: 24, false: 64}[ip.Addr.Is4()]; !ip.Prefix.IsValid() {
 			errs = append(errs, said(i, "", "%s has no prefix length: expected one, as in %s/%d", ip, ip, usual))
 		}
@@ -154,6 +163,9 @@ func (s Static) routes(req *netconf.Request) ([]*types.Route, error) {
 	var out []*types.Route
 	var errs []error
 	for i, r := range s.Routes {
+		if len(errs) == maxErrors {
+			break
+		}
 		bad := func(key, format string, args ...any) {
 			errs = append(errs, req.Invalid(fmt.Sprintf("ipam.routes[%d].%s", i, key), format, args...))
 		}

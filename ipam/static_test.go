@@ -283,3 +283,34 @@ func TestStaticIsAStep(t *testing.T) {
 		t.Errorf("%v, %s, configuration now %v", err, words(req.Result), conf)
 	}
 }
+
+// Each error costs a walk to learn its place, and this took minutes: of very many the first 20 are told, by CHECK too.
+func TestStaticVeryManyErrors(t *testing.T) {
+	t.Parallel()
+	const n = 20_000
+	var each, ips strings.Builder // n different addresses
+	for i := range n {
+		fmt.Fprintf(&each, `,{"address":"10.1.%d.%d/16"}`, i/250, i%250+1)
+		fmt.Fprintf(&ips, `,"10.1.%d.%d"`, i/250, i%250+1)
+	}
+	many := func(element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
+	for _, c := range []struct {
+		command    netconf.Command
+		keys, more string
+	}{
+		{netconf.Add, `,"addresses":` + many(`{"address":"10.0.0.0/24"}`), ""},
+		{netconf.Add, `,"addresses":` + many(`{}`), ""},
+		{netconf.Add, lan + `,"routes":` + many(`{"dst":"10.0.0.1/24"}`), ""},
+		{netconf.Add, lan + `,"routes":` + many(`{}`), ""},
+		{netconf.Add, "", `,"runtimeConfig":{"ips":[` + ips.String()[1:] + `]}`},
+		{netconf.Check, `,"addresses":[` + each.String()[1:] + `]`, ""},
+	} {
+		req := static(t, c.command, "1.1.0", c.keys, c.more, nil)
+		req.Prev = &types100.Result{}
+		step := ipam.FromConfig(req, ipam.StaticInProcess())
+		run := map[netconf.Command]func(context.Context, *netconf.Request) error{netconf.Add: step.Add, netconf.Check: step.Check}[c.command]
+		if err := run(t.Context(), req); err == nil || len(err.Error()) > 5_000 || strings.Count(err.Error(), "; ") != 19 {
+			t.Errorf("%.100s: %d errors, %.6000v", c.keys, strings.Count(fmt.Sprint(err), "; ")+1, err)
+		}
+	}
+}
