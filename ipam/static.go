@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/containernetworking/cni/pkg/version"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -51,10 +53,16 @@ var _ Step = Static{}
 func StaticInProcess() delegate.InProcess { return delegate.InProcess{Type: "static", Do: doStatic} }
 
 func doStatic(ctx context.Context, req *netconf.Request) error {
-	if req.Lenient() {
+	known := version.All.SupportedVersions()
+	switch {
+	case req.Lenient():
 		return nil // nothing of the configuration is needed to do nothing
+	case !slices.Contains(known, req.Network.CNIVersion):
+		return netconf.Unchanged(netconf.Errorf(netconf.CodeIncompatibleVersion, "version %q is not supported: expected one of %v", req.Network.CNIVersion, known))
+	case req.Command == netconf.Version:
+		return nil
 	}
-	req.Section, req.Strict = "ipam", false // the other keys are the caller's; it is the caller who is strict
+	req.Section = "ipam" // the other keys are the caller's
 	conf, err := netconf.Decode[struct {
 		IPAM Static `json:"ipam"`
 	}](req, nil)

@@ -284,6 +284,24 @@ func TestStaticIsAStep(t *testing.T) {
 	}
 }
 
+// Asked by VERSION, as delegate.Network.Validate does, the Go value says whether it serves the version, and does not look at
+// the configuration.
+func TestStaticInProcessIsAskedForItsVersion(t *testing.T) {
+	t.Parallel()
+	do := ipam.StaticInProcess().Do
+	for version, code := range map[string]uint{"0.1.0": 0, "1.1.0": 0, "1.2.0": 1} {
+		req := static(t, netconf.Add, version, `,"addresses":7`, "", nil)
+		req.Command = netconf.Version
+		if err := do(t.Context(), req); netconf.Code(err) != code {
+			t.Errorf("%s: code %d: %v", version, netconf.Code(err), err)
+		}
+	}
+	req := static(t, netconf.Add, "1.2.0", lan, "", nil)
+	if err := do(t.Context(), req); netconf.Code(err) != 1 || words(req.Result) != "" || !netconf.IsUnchanged(err) {
+		t.Errorf("ADD: code %d: %v", netconf.Code(err), err)
+	}
+}
+
 // Each error costs a walk to learn its place, and this took minutes: of very many the first 20 are told, by CHECK too.
 func TestStaticVeryManyErrors(t *testing.T) {
 	t.Parallel()
