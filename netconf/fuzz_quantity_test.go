@@ -12,7 +12,7 @@ import (
 	"github.com/cnikit/cnikit/netconf"
 )
 
-var quantityForm = regexp.MustCompile(`^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE])|([KMGTPE])i|[eE]([+-]?[0-9]{1,6}))?$`)
+var quantityForm = regexp.MustCompile(`^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([numkMGTPE])|([KMGTPE])i|[eE]([+-]?[0-9]+))?$`)
 
 // exact is a quantity by exact arithmetic; not ok if it is refused.
 func exact(text string) (n uint64, ok bool) {
