@@ -65,7 +65,11 @@ func TestValidateGoValues(t *testing.T) {
 	status := skel.Plugin[struct{}]{Name: "nostatus", Steps: func(*netconf.Request, *struct{}) skel.Steps {
 		return skel.Steps{skel.Funcs{}.Step()}
 	}}
-	r := delegate.Registry{"old": old.Do, "nostatus": status.Do,
+	busy := func(_ context.Context, req *netconf.Request) error { return fmt.Errorf("%s was run", req.Command) }
+	all := skel.Plugin[struct{}]{Name: "all", Strict: true, Steps: func(*netconf.Request, *struct{}) skel.Steps {
+		return skel.Steps{skel.Funcs{Add: busy, Check: busy, Del: busy, GC: busy, Status: busy}.Step()}
+	}}
+	r := delegate.Registry{"all": all.Do, "old": old.Do, "nostatus": status.Do,
 		"any":   func(context.Context, *netconf.Request) error { return nil },
 		"panic": func(context.Context, *netconf.Request) error { panic("ouch") }}
 	list := func(version string, types ...string) *delegate.Network {
@@ -79,6 +83,9 @@ func TestValidateGoValues(t *testing.T) {
 		if err := list(version, "any", "old").Validate(t.Context(), r, attach(t)); err != nil {
 			t.Error(err)
 		}
+	}
+	if err := list("1.1.0", "all").Validate(t.Context(), r, attach(t)); err != nil {
+		t.Error(err)
 	}
 	err := list("1.1.0", "any", "old", "none", "panic").Validate(t.Context(), r, attach(t, t.TempDir()))
 	wants(t, err, 1, `delegate "old" VERSION, network "lan"`, `"1.1.0" is not supported by old`, `delegate "none" VERSION`, "no such program", "ouch")
