@@ -3,6 +3,7 @@ package compare
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,16 +120,23 @@ func answer(version, name string) string {
 	return fmt.Sprintf(`{"cniVersion":%q,"interfaces":[{"name":"eth0","sandbox":"/n","mtu":1400}],"ips":[{"address":"10.0.0.%d/24","interface":0}],"routes":[{"dst":"10.8.0.0/16"}],"x":1}`, version, last)
 }
 
-// lives are what goes through both. The differences of behaviour that may be taken out are named; those of form
-// always are.
-func lives() map[string]struct {
+// entry is a life, and the differences of behaviour that may be taken out of it; those of form always are.
+type entry struct {
 	life
 	differ []string
-} {
-	type entry = struct {
-		life
-		differ []string
+}
+
+// lives are what goes through both.
+func lives() map[string]entry {
+	out := map[string]entry{}
+	for _, part := range []map[string]entry{livesOfVersions(), livesOfAList(), livesOfVERSION()} {
+		maps.Copy(out, part)
 	}
+	return out
+}
+
+// livesOfVersions are lists of every version and length.
+func livesOfVersions() map[string]entry {
 	out := map[string]entry{}
 	runtime := map[string]json.RawMessage{"mac": json.RawMessage(`"02:00:00:00:00:01"`), "portMappings": json.RawMessage(`[{"hostPort":80,"containerPort":9007199254740993}]`), "own": json.RawMessage(`{"a":"<b>"}`)}
 	for _, version := range []string{"", "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
@@ -155,34 +163,56 @@ func lives() map[string]struct {
 			}
 		}
 	}
-	const three = `{"cniVersion":"1.1.0","name":"lan"%s,"plugins":[{"type":"a"},{"type":"b"},{"type":"c"}]}`
-	answers := map[string]string{"a": answer("1.1.0", "a"), "b": answer("1.1.0", "b"), "c": answer("1.1.0", "c")}
-	with := func(keys string, l life) life {
-		l.config, l.answers = fmt.Sprintf(three, keys), answers
-		return l
-	}
-	out["chosen of several versions"] = entry{with(`,"cniVersions":["0.4.0","1.0.0","2.0.0"]`, life{}), nil}
-	out["CHECK disabled"] = entry{with(`,"disableCheck":true`, life{}), nil}
-	out["GC disabled"] = entry{with(`,"disableGC":"true"`, life{}), nil}
-	out["nothing from the runtime"] = entry{with("", life{}), nil}
+	return out
+}
+
+const three = `{"cniVersion":"1.1.0","name":"lan"%s,"plugins":[{"type":"a"},{"type":"b"},{"type":"c"}]}`
+
+// ofThree is a life of a list of three, with further keys.
+func ofThree(keys string, l life) life {
+	l.config = fmt.Sprintf(three, keys)
+	l.answers = map[string]string{"a": answer("1.1.0", "a"), "b": answer("1.1.0", "b"), "c": answer("1.1.0", "c")}
+	return l
+}
+
+// livesOfAList are what else may be in a list, and what may go wrong with it.
+func livesOfAList() map[string]entry {
+	out := map[string]entry{}
+	out["chosen of several versions"] = entry{ofThree(`,"cniVersions":["0.4.0","1.0.0","2.0.0"]`, life{}), nil}
+	out["CHECK disabled"] = entry{ofThree(`,"disableCheck":true`, life{}), nil}
+	out["GC disabled"] = entry{ofThree(`,"disableGC":"true"`, life{}), nil}
+	out["nothing from the runtime"] = entry{ofThree("", life{}), nil}
 	out["answers of an older version"] = entry{life{config: fmt.Sprintf(three, ""), answers: map[string]string{"a": answer("0.4.0", "a"), "b": `{"ips":[]}`, "c": answer("1.0.0", "c")}}, nil}
 	for _, name := range []string{"a", "b", "c"} {
-		out["ADD fails at "+name] = entry{with("", life{fails: []string{name + ".ADD"}}), []string{"a failed ADD is undone"}}
-		out["CHECK fails at "+name] = entry{with("", life{fails: []string{name + ".CHECK"}}), nil}
-		out["STATUS fails at "+name] = entry{with("", life{fails: []string{name + ".STATUS"}}), nil}
-		out["GC fails at "+name] = entry{with("", life{fails: []string{name + ".GC"}}), nil}
+		out["ADD fails at "+name] = entry{ofThree("", life{fails: []string{name + ".ADD"}}), []string{"a failed ADD is undone"}}
+		out["CHECK fails at "+name] = entry{ofThree("", life{fails: []string{name + ".CHECK"}}), nil}
+		out["STATUS fails at "+name] = entry{ofThree("", life{fails: []string{name + ".STATUS"}}), nil}
+		out["GC fails at "+name] = entry{ofThree("", life{fails: []string{name + ".GC"}}), nil}
 		del := []string{"DEL tries all"}
 		if name == "a" {
 			del = nil // the last of all
 		}
-		out["DEL fails at "+name] = entry{with("", life{fails: []string{name + ".DEL"}}), del}
-		out["no program at DEL: "+name] = entry{with("", life{missing: []string{name}, verbs: []string{"DEL"}}), del}
+		out["DEL fails at "+name] = entry{ofThree("", life{fails: []string{name + ".DEL"}}), del}
+		out["no program at DEL: "+name] = entry{ofThree("", life{missing: []string{name}, verbs: []string{"DEL"}}), del}
 		undone := []string{"a failed ADD is undone"}
 		if name == "a" {
 			undone = nil
 		}
-		out["no program at ADD: "+name] = entry{with("", life{missing: []string{name}, verbs: []string{"ADD"}}), undone}
+		out["no program at ADD: "+name] = entry{ofThree("", life{missing: []string{name}, verbs: []string{"ADD"}}), undone}
 	}
+	out["DEL without an ADD"] = entry{ofThree("", life{verbs: []string{"DEL", "DEL"}}), nil}
+	out["CHECK without an ADD"] = entry{ofThree("", life{verbs: []string{"CHECK"}}), nil}
+	out["GC without a list"] = entry{ofThree("", life{gcNoList: true, verbs: []string{"GC"}}), []string{"GC without a list"}}
+	out["a prevResult in the file"] = entry{life{config: `{"cniVersion":"1.1.0","name":"lan","plugins":[{"type":"a","prevResult":{"cniVersion":"1.1.0"},"runtimeConfig":{"x":1}}]}`, answers: map[string]string{"a": answer("1.1.0", "a")}}, []string{"a prevResult in the file"}}
+	out["a version that is none yet"] = entry{life{config: `{"cniVersion":"1.2.0","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"ADD", "CHECK", "STATUS", "GC"}}, []string{"an unknown version is refused"}}
+	out["DEL in a version that is none yet"] = entry{life{config: `{"cniVersion":"1.2.0","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"DEL"}}, []string{"DEL in a known version"}}
+	out["DEL in a version that is none"] = entry{life{config: `{"cniVersion":"new","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"DEL"}}, []string{"DEL in a known version"}}
+	return out
+}
+
+// livesOfVERSION are what plugins may answer to VERSION.
+func livesOfVERSION() map[string]entry {
+	out := map[string]entry{}
 	for name, serves := range map[string]string{"both": `{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}`, "older ones": `{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}`,
 		"0.2.0, without a list": `{"cniVersion":"0.2.0"}`, "no list": `{"cniVersion":"1.1.0"}`, "no document": "usage", "nothing": ""} {
 		for _, version := range []string{"", "0.2.0", "1.0.0", "1.1.0"} {
@@ -190,16 +220,9 @@ func lives() map[string]struct {
 			out[fmt.Sprintf("VERSION %q: %s", version, name)] = entry{life{config: text, serves: serves, verbs: []string{"VALIDATE"}}, nil}
 		}
 	}
-	out["VERSION fails at b"] = entry{with("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, fails: []string{"b.VERSION"}, verbs: []string{"VALIDATE"}}), nil}
+	out["VERSION fails at b"] = entry{ofThree("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, fails: []string{"b.VERSION"}, verbs: []string{"VALIDATE"}}), nil}
 	out["VERSION is not known"] = entry{life{config: `{"cniVersion":"0.1.0","name":"lan","plugins":[{"type":"a"}]}`, fails: []string{"a.VERSION"}, verbs: []string{"VALIDATE"}}, nil}
-	out["VERSION without a program"] = entry{with("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, missing: []string{"a"}, verbs: []string{"VALIDATE"}}), nil}
-	out["DEL without an ADD"] = entry{with("", life{verbs: []string{"DEL", "DEL"}}), nil}
-	out["CHECK without an ADD"] = entry{with("", life{verbs: []string{"CHECK"}}), nil}
-	out["GC without a list"] = entry{with("", life{gcNoList: true, verbs: []string{"GC"}}), []string{"GC without a list"}}
-	out["a prevResult in the file"] = entry{life{config: `{"cniVersion":"1.1.0","name":"lan","plugins":[{"type":"a","prevResult":{"cniVersion":"1.1.0"},"runtimeConfig":{"x":1}}]}`, answers: answers}, []string{"a prevResult in the file"}}
-	out["a version that is none yet"] = entry{life{config: `{"cniVersion":"1.2.0","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"ADD", "CHECK", "STATUS", "GC"}}, []string{"an unknown version is refused"}}
-	out["DEL in a version that is none yet"] = entry{life{config: `{"cniVersion":"1.2.0","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"DEL"}}, []string{"DEL in a known version"}}
-	out["DEL in a version that is none"] = entry{life{config: `{"cniVersion":"new","name":"lan","plugins":[{"type":"a"}]}`, verbs: []string{"DEL"}}, []string{"DEL in a known version"}}
+	out["VERSION without a program"] = entry{ofThree("", life{serves: `{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}`, missing: []string{"a"}, verbs: []string{"VALIDATE"}}), nil}
 	return out
 }
 
