@@ -33,7 +33,7 @@ type Step interface {
 // FromConfig returns the step for the IPAM plugin that the configuration's ipam section names. That is
 // a program in CNI_PATH, unless one of inProcess has its name (its Type):
 //
-//	ipam.FromConfig(req, delegate.InProcess{Type: "host-local", Do: hostlocal.Plugin.Do})
+//	ipam.FromConfig(req, hostlocal.InProcess())
 //
 // Without an ipam section it returns nil: there are no addresses to give. On an ADD below 0.3.0 that
 // is rejected, since a result of these versions cannot be without an address, and better now than when

@@ -76,6 +76,7 @@ func (s *store) newLease(ctx context.Context, who string) error {
 	if err := netconf.Before(ctx, "write "+path); err != nil {
 		return err
 	}
+	s.index.changed = true // whatever becomes of the lease, the folder has another time now
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // of a process that was killed; it may be a lease's second name, so it is not written to
 		if err = os.Remove(path); err == nil {
@@ -114,7 +115,7 @@ func (s *store) name(ctx context.Context, a netip.Addr) (taken bool, err error) 
 	return false, nil
 }
 
-// free removes a lease.
+// release removes a lease.
 func (s *store) release(ctx context.Context, a netip.Addr, who string) error {
 	path := s.path(fileName(a))
 	if err := netconf.Before(ctx, "remove "+path); err != nil {
