@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,10 +21,10 @@ type crash struct {
 
 var crashes = map[string]crash{
 	"before ADD":                          {"bridge", "ADD", false},
-	"in the middle of ADD":                {"host-local", "ADD", false}, // there is a link
-	"in the middle of ADD, plugin killed": {"host-local", "ADD", true},
+	"in the middle of ADD":                {hostLocal, "ADD", false}, // there is a link
+	"in the middle of ADD, plugin killed": {hostLocal, "ADD", true},
 	"before DEL":                          {"bridge", "DEL", false},
-	"in the middle of DEL, plugin killed": {"host-local", "DEL", true},
+	"in the middle of DEL, plugin killed": {hostLocal, "DEL", true},
 }
 
 // containerd is killed while a plugin works on one pod, and started again. Another pod lives on meanwhile; and when
@@ -40,7 +41,7 @@ func (c crash) test(t *testing.T, version containerd.Version) {
 	t.Parallel()
 	n, rec := machine(t), recorded(t, "bridge")
 	r := containerd.Start(t, n, containerd.Options{Version: version, BinDirs: []string{rec.Dir}})
-	r.Conf("10-net.conflist", conflist("1.0.0", "bridge", `"bridge":"br0","isGateway":true`))
+	r.Conf("10-net.conflist", strings.Replace(conflist("1.0.0", "bridge", `"bridge":"br0","isGateway":true`), `"host-local"`, strconv.Quote(hostLocal), 1))
 	r.WaitNetwork(true)
 	alive := r.RunPod(containerd.PodSpec{})
 	alive.Run("-listen", ":8080")
@@ -108,7 +109,7 @@ func (c crash) expectEnd(t *testing.T, rec *record.Recorder) {
 	if undone := last.Exit != 0; undone != (c.command == "ADD") {
 		t.Errorf("%s, whose runtime is dead, has exit status %d", c.command, last.Exit)
 	}
-	if dels := rec.Of("host-local", "DEL"); len(dels) != 1 || dels[0].ContainerID != last.ContainerID {
+	if dels := rec.Of(hostLocal, "DEL"); len(dels) != 1 || dels[0].ContainerID != last.ContainerID {
 		t.Errorf("before containerd has come back, host-local saw the DELs %+v: expected one, for %s", dels, last.ContainerID)
 	}
 }

@@ -116,10 +116,18 @@ func machine(t *testing.T) *node.Node {
 	return n
 }
 
+// hostLocal is the reference host-local under a name of its own: our plugins have the other one compiled in, and start no
+// process for it.
+const hostLocal = "reference-host-local"
+
 // recorded is one of our plugins and the reference host-local, with a recorder before them.
 func recorded(t *testing.T, plugin string) *record.Recorder {
 	t.Helper()
-	return record.Wrap(t, testbin.Plugin(t, plugin), filepath.Join(testbin.Reference(t, testbin.HostLocal), "host-local"))
+	program := filepath.Join(t.TempDir(), hostLocal)
+	if err := os.Symlink(filepath.Join(testbin.Reference(t, testbin.HostLocal), "host-local"), program); err != nil {
+		t.Fatal(err)
+	}
+	return record.Wrap(t, testbin.Plugin(t, plugin), program)
 }
 
 // dial connects from the node's own namespace and returns what is answered.
