@@ -293,7 +293,6 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 func known(c *conn, o link.Owner, ports [][]mapping) (found []element, all bool, err error) {
 	all = len(ports) > 0
 	for _, families := range ports {
-		hit := len(families) == 0 // for a family that the container does not have
 		for _, m := range families {
 			key := m.element()
 			have, err := c.find(key.set, key.key)
@@ -301,9 +300,9 @@ func known(c *conn, o link.Owner, ports [][]mapping) (found []element, all bool,
 				return nil, false, err
 			}
 			if have == nil || !marks(have.owner, o) {
+				all = false
 				continue
 			}
-			hit = true
 			found = append(found, *have)
 			more, err := hairpinOf(c, o, endpoint(have.value, m.v6).Addr())
 			if err != nil {
@@ -311,7 +310,6 @@ func known(c *conn, o link.Owner, ports [][]mapping) (found []element, all bool,
 			}
 			found = append(found, more...)
 		}
-		all = all && hit
 	}
 	return found, all, nil
 }

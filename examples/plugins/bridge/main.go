@@ -6,6 +6,7 @@ import (
 	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 )
@@ -21,14 +22,14 @@ type config struct {
 	Promisc  bool        `json:"promiscMode" doc:"the bridge takes every packet"`
 	Isolated bool        `json:"portIsolation" doc:"the container reaches the bridge, not its other isolated ports"`
 	DAD      bool        `json:"enabledad" doc:"wait for duplicate address detection; default: an allocator owns the addresses"`
+	IPMasq   bool        `json:"ipMasq" doc:"what leaves the container's subnet gets the host's address"`
+	Backend  nat.Backend `json:"ipMasqBackend" doc:"nftables, or empty; iptables is refused"`
 
-	IPMasq        netconf.Unserved `json:"ipMasq" doc:"not served"`
-	IPMasqBackend string           `json:"ipMasqBackend" doc:"without ipMasq it says nothing"`
-	VLAN          netconf.Unserved `json:"vlan" doc:"not served"`
-	VLANTrunk     netconf.Unserved `json:"vlanTrunk" doc:"not served"`
-	PreserveVLAN  bool             `json:"preserveDefaultVlan" doc:"without vlan and vlanTrunk it says nothing"`
-	SpoofCheck    netconf.Unserved `json:"macspoofchk" doc:"not served"`
-	NoInterface   netconf.Unserved `json:"disableContainerInterface" doc:"not served"`
+	VLAN         netconf.Unserved `json:"vlan" doc:"not served"`
+	VLANTrunk    netconf.Unserved `json:"vlanTrunk" doc:"not served"`
+	PreserveVLAN bool             `json:"preserveDefaultVlan" doc:"without vlan and vlanTrunk it says nothing"`
+	SpoofCheck   netconf.Unserved `json:"macspoofchk" doc:"not served"`
+	NoInterface  netconf.Unserved `json:"disableContainerInterface" doc:"not served"`
 }
 
 func steps(req *netconf.Request, c *config) skel.Steps {
@@ -43,7 +44,15 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 		ipam.FromConfig(req, hostlocal.InProcess()),
 		gateway,
 		link.Addresses{DAD: dad},
+		nat.Masquerade{Off: !c.IPMasq},
 	}
+}
+
+func validate(req *netconf.Request, c *config) error {
+	if err := c.Backend.Check(); c.IPMasq && err != nil {
+		return req.Invalid("ipMasqBackend", "%w", err)
+	}
+	return nil
 }
 
 func plugin() skel.Plugin[config] {
@@ -51,6 +60,7 @@ func plugin() skel.Plugin[config] {
 		Name:     "bridge",
 		About:    "connects a container to a bridge of the host",
 		Defaults: func() config { return config{Bridge: "cni0"} },
+		Validate: validate,
 		Steps:    steps,
 	}
 }

@@ -70,16 +70,17 @@ func TestHarmedAnywhereNothingIsLeft(t *testing.T) {
 func TestKeysThatAreNotServedAreRefusedBeforeAnyWork(t *testing.T) {
 	ns, ipam := skeltest.NewNS(t), skeltest.NewIPAM(t)
 	host := skeltest.HostSnapshot(t)
-	for _, key := range []string{`"ipMasq":true`, `"vlan":5`, `"vlanTrunk":[{"id":5}]`, `"macspoofchk":true`, `"disableContainerInterface":true`} {
+	for _, key := range []string{`"vlan":5`, `"vlanTrunk":[{"id":5}]`, `"macspoofchk":true`, `"disableContainerInterface":true`} {
 		name, _, _ := strings.Cut(strings.Trim(key, `"`), `"`)
 		add(ns, ipam, key+",").Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, name, "not served")
 	}
-	all := add(ns, ipam, `"ipMasq":true,"vlan":5,`).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "ipMasq", "vlan")
+	all := add(ns, ipam, `"macspoofchk":true,"vlan":5,`).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "macspoofchk", "vlan")
+	add(ns, ipam, `"ipMasq":true,"ipMasqBackend":"iptables",`).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "ipMasqBackend", "nftables")
 	if diff := host.Diff(skeltest.HostSnapshot(t)); diff != "" || len(ipam.Calls()) > 0 {
 		t.Errorf("work was done: %s, IPAM calls %v, %s", diff, ipam.Calls(), all.Err.Msg)
 	}
 	removeBridge(t)
-	harmless := `"ipMasq":false,"vlan":0,"vlanTrunk":[],"preserveDefaultVlan":false,"ipMasqBackend":"nftables","macspoofchk":false,`
+	harmless := `"ipMasq":false,"vlan":0,"vlanTrunk":[],"preserveDefaultVlan":false,"ipMasqBackend":"iptables","macspoofchk":false,`
 	if a := add(ns, ipam, harmless).Run(t.Context(), t, plugin()).OK(t); a.Stderr != "" {
 		t.Errorf("a configuration of the reference plugin has warnings: %s", a.Stderr)
 	}

@@ -19,5 +19,5 @@ func TestConforms(t *testing.T) {
 	skeltest.Conform(t, target)
 }
 
-const conformConf = `{"cniVersion":"1.1.0","name":"net","type":"ptp","mtu":1400,
+const conformConf = `{"cniVersion":"1.1.0","name":"net","type":"ptp","mtu":1400,"ipMasq":true,
 	"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}}`

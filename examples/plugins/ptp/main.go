@@ -6,6 +6,7 @@ import (
 	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 )
@@ -14,8 +15,8 @@ type config struct {
 	MTU int         `json:"mtu" doc:"in bytes; 0 (default) is the kernel's 1500"`
 	MAC netconf.MAC `json:"mac" doc:"hardware address in the container; args and runtimeConfig go before it"`
 
-	IPMasq        netconf.Unserved `json:"ipMasq" doc:"not served"`
-	IPMasqBackend string           `json:"ipMasqBackend" doc:"without ipMasq it says nothing"`
+	IPMasq  bool        `json:"ipMasq" doc:"what leaves the container's subnet gets the host's address"`
+	Backend nat.Backend `json:"ipMasqBackend" doc:"nftables, or empty; iptables is refused"`
 }
 
 func steps(req *netconf.Request, c *config) skel.Steps {
@@ -24,10 +25,14 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 		ipam.FromConfig(req, hostlocal.InProcess()),
 		link.Addresses{PointToPoint: true}, // everything goes by the gateway, the host's end
 		link.HostRoutes{},
+		nat.Masquerade{Off: !c.IPMasq},
 	}
 }
 
-func validate(req *netconf.Request, _ *config) error {
+func validate(req *netconf.Request, c *config) error {
+	if err := c.Backend.Check(); c.IPMasq && err != nil {
+		return req.Invalid("ipMasqBackend", "%w", err)
+	}
 	if req.Network.IPAM.Type == "" {
 		return req.Invalid("ipam", "missing: a routed pair needs addresses")
 	}

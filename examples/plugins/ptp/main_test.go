@@ -53,9 +53,8 @@ func TestHarmedAnywhereNothingIsLeft(t *testing.T) {
 func TestRefusedBeforeAnyWork(t *testing.T) {
 	ns, ipam := skeltest.NewNS(t), skeltest.NewIPAM(t)
 	for conf, key := range map[string]string{
-		`{"cniVersion":"1.1.0","name":"net","type":"ptp"}`:                                           "ipam",
-		`{"cniVersion":"1.1.0","name":"net","type":"ptp","ipMasq":true,"ipam":{"type":"test-ipam"}}`: "ipMasq",
-		`{"cniVersion":"1.1.0","name":"net","type":"ptp","ipMasq":true}`:                             "ipMasq",
+		`{"cniVersion":"1.1.0","name":"net","type":"ptp"}`:                                                                      "ipam",
+		`{"cniVersion":"1.1.0","name":"net","type":"ptp","ipMasq":true,"ipMasqBackend":"iptables","ipam":{"type":"test-ipam"}}`: "ipMasqBackend",
 	} {
 		c := add(ns, ipam)
 		c.Config = conf
