@@ -57,7 +57,7 @@ func TestAddRollsBack(t *testing.T) {
 				ctx, end := context.WithCancelCause(t.Context())
 				add := func(ctx context.Context, req *netconf.Request) error {
 					if test.ends {
-						end(timeOver)
+						end(errTimeOver)
 					}
 					return test.add(ctx, req)
 				}
@@ -134,8 +134,8 @@ func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
 	}
 }
 
-// timeOver is how the time of a call ends in tests that must not depend on a clock.
-var timeOver = fmt.Errorf("the time is over: %w", context.DeadlineExceeded)
+// errTimeOver is how the time of a call ends in tests that must not depend on a clock.
+var errTimeOver = fmt.Errorf("the time is over: %w", context.DeadlineExceeded)
 
 // written is a stream that a function makes.
 type written func([]byte) (int, error)
@@ -203,7 +203,7 @@ func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
 	p := plugin(t, &step{name: "a", j: &journal{}, add: func(context.Context, *netconf.Request) error {
 		return netconf.Errorf(netconf.CodeExhausted, "no address left")
 	}, del: func(ctx context.Context, _ *netconf.Request) error {
-		end(timeOver)
+		end(errTimeOver)
 		return ctx.Err()
 	}})
 	call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeExhausted, "no address left")
@@ -226,7 +226,7 @@ func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
 	var log strings.Builder
 	c := call(netconf.Add)
 	exit := p.Run(ctx, skel.IO{Env: append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
-		Stdin: strings.NewReader(c.Config), Stdout: written(func(p []byte) (int, error) { end(timeOver); return w.Write(p) }), Stderr: &log})
+		Stdin: strings.NewReader(c.Config), Stdout: written(func(p []byte) (int, error) { end(errTimeOver); return w.Write(p) }), Stderr: &log})
 	if exit != 1 || !strings.Contains(log.String(), "the time is over") {
 		t.Errorf("exit status %d: %s", exit, &log)
 	}
