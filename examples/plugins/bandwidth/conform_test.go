@@ -1,0 +1,26 @@
+//go:build linux
+
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
+)
+
+func TestConforms(t *testing.T) {
+	skeltest.NeedRoot(t)
+	if testbin.Guest() {
+		t.Skip("thousands of processes: many minutes in an emulated guest")
+	}
+	path := []string{filepath.Dir(testbin.Plugin(t, "ptp")), testbin.Reference(t, testbin.HostLocal)}
+	testbin.Built(t)
+	skeltest.Conform(t, skeltest.Target{Plugin: plugin(), Kind: skel.Chained, Config: conformConf, Path: path})
+}
+
+const conformConf = `{"cniVersion":"1.1.0","name":"net","plugins":[
+	{"type":"ptp","ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}},
+	{"type":"bandwidth","ingressRate":100000000,"egressRate":"50M","egressBurst":400000,"unshapedSubnets":["10.9.0.0/16","fd09::/16"]}]}`
