@@ -83,6 +83,22 @@ func TestLock(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
+// waited tells whether somebody waits for the lock on a file.
+func waited(t *testing.T, path string) bool {
+	t.Helper()
+	var st syscall.Stat_t
+	locks, err := os.ReadFile("/proc/locks")
+	if err = errors.Join(err, syscall.Stat(path, &st)); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(locks)) {
+		if strings.Contains(line, "-> FLOCK") && strings.Contains(line, fmt.Sprintf(":%d ", st.Ino)) {
+			return true
+		}
+	}
+	return false
+}
+
 // The folder of the store is removed while a call waits for its lock: it takes the lock of the new one.
 func TestLockOfAFolderThatIsRemoved(t *testing.T) {
 	t.Parallel()
@@ -94,6 +110,7 @@ func TestLockOfAFolderThatIsRemoved(t *testing.T) {
 		_, err := plugin().Call(context.WithoutCancel(t.Context()), req)
 		waiting <- err
 	}()
+	skeltest.Eventually(t, "the call waits for the lock", func() bool { return waited(t, filepath.Join(in.dir, "net", "lock")) })
 	if err := os.RemoveAll(filepath.Join(in.dir, "net")); err != nil {
 		t.Fatal(err)
 	}
