@@ -201,7 +201,11 @@ func (b *Bench) Container() *Container {
 	b.number++
 	c := &Container{NS: NewNS(b)}
 	// Duplicate address detection takes a second or two of each ADD that waits for it, and there are hundreds.
-	c.Run("sysctl", "-q", "-w", "net.ipv6.conf.default.dad_transmits=0")
+	if err := within(c.Path, func() error {
+		return os.WriteFile("/proc/sys/net/ipv6/conf/default/dad_transmits", []byte("0"), 0)
+	}); err != nil {
+		b.Fatal(err)
+	}
 	c.Add = Call{
 		Command: netconf.Add, ContainerID: fmt.Sprintf("conform-%d", b.number), Netns: c.Path, IfName: "eth0",
 		Path: strings.Join(b.paths, string(os.PathListSeparator)), Env: []string{"PATH=" + os.Getenv("PATH")}, Config: b.Base,

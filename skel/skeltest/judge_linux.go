@@ -111,15 +111,10 @@ func prepareHost(target Target) error {
 			return fmt.Errorf("mount a tmpfs on %q: %w", dir, err)
 		}
 	}
-	for _, args := range [][]string{
-		{"link", "add", "p0", "type", "veth", "peer", "name", "p1"},
-		// Without link-local addresses, which come by themselves in their own time, after a snapshot.
-		{"link", "set", "p0", "addrgenmode", "none", "up"},
-		{"link", "set", "p1", "addrgenmode", "none", "up"},
-	} {
-		if out, err := run("ip", args...); err != nil {
-			return fmt.Errorf("ip %s: %w %s", strings.Join(args, " "), err, out)
-		}
+	// Without link-local addresses, which come by themselves in their own time, after a snapshot.
+	const card = "link add p0 type veth peer name p1\nlink set p0 addrgenmode none up\nlink set p1 addrgenmode none up\n"
+	if out, err := runWith(card, "ip", "-batch", "-"); err != nil {
+		return fmt.Errorf("make the network card: %w %s", err, out)
 	}
 	return nil
 }

@@ -219,10 +219,17 @@ func Host(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-func run(name string, args ...string) ([]byte, error) {
+func run(name string, args ...string) ([]byte, error) { return runWith("", name, args...) }
+
+// runWith is run with a stdin.
+func runWith(stdin, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, name, args...).Output()
+	cmd := exec.CommandContext(ctx, name, args...)
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = fmt.Errorf("%w: %s", err, exit.Stderr)

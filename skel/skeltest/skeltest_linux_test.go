@@ -78,8 +78,12 @@ func TestSnapshotSees(t *testing.T) {
 		{"ip route add blackhole 10.9.0.0/24 table 77", "ip route del blackhole 10.9.0.0/24 table 77", "table 77"},
 		{"ip -6 route add blackhole fd09::/64", "ip -6 route del blackhole fd09::/64", "+ route: blackhole fd09::/64"},
 		{"ip rule add from 10.0.0.1 table 77", "ip rule del from 10.0.0.1 table 77", "+ rule: "},
+		{"ip -6 rule add from fd09::1 table 77", "ip -6 rule del from fd09::1 table 77", "from fd09::1 lookup 77"},
+		{"ip -6 rule add iif a0 priority 0 table 255", "ip -6 rule del iif a0 priority 0 table 255", "from all iif a0"},
+		{"ip -6 rule del priority 32766", "ip -6 rule add priority 32766 table main", "+ rule: 0: from all lookup local"},
 		{"ip neighbour add 10.0.0.9 lladdr 02:00:00:00:00:01 dev a0", "ip neighbour del 10.0.0.9 dev a0", "+ neighbour: 10.0.0.9"},
 		{"nft add table inet x", "nft delete table inet x", "+ nft: table inet x"},
+		{"nft add table arp y", "nft delete table arp y", "+ nft: table arp y"},
 	} {
 		do, undo := strings.Split(change.do, " "), strings.Split(change.undo, " ")
 		ns.Run(do[0], do[1:]...)
