@@ -2,7 +2,7 @@
 // addresses, routes, sysctls.
 //
 // What is put on a link that another plugin made, in a chain, has types of its own: [Tune] (its attributes), [Sysctls],
-// [Routes], [Rules], [SourceRouting] (tables of routes for the addresses of a second interface),
+// [Routes], [Rules], [Neighbours], [SourceRouting] (tables of routes for the addresses of a second interface),
 // [Bandwidth] (on the host, of a veth pair).
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
