@@ -29,6 +29,9 @@ type InProcess struct {
 	// says that no DEL is due. On VERSION, by which Network.Validate asks, it is nil where Do serves configurations of
 	// req.Network.CNIVersion; skel's Do says so, and a function that does not know the verb says yes to all.
 	Do func(ctx context.Context, req *netconf.Request) error
+	// Validate finds what is wrong with a configuration, without any work: ipam.FromConfig asks it on ADD, CHECK and
+	// STATUS, so that it is said before a link is made. Do does not rely on it. nil: nothing is checked before.
+	Validate func(req *netconf.Request) error
 }
 
 // Call runs Do with the verb of req.Command; see [Plugin].

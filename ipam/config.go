@@ -39,7 +39,7 @@ type Step interface {
 // is rejected, since a result of these versions cannot be without an address, and better now than when
 // all the work is done. Also rejected, with code 7, are a section that has keys and no type, a type
 // that cannot be a program's name, and the calling plugin's own type, which would call itself without
-// end; see [netconf.Request.Reject]. A DEL or GC only warns, and releases nothing: with such a section
+// end; see [netconf.Request.Reject]. So is what the Validate of one of inProcess finds. A DEL or GC only warns, and releases nothing: with such a section
 // no ADD was served. Nor was one with a network's name that is none.
 func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 	name := req.Network.IPAM.Type
@@ -57,6 +57,9 @@ func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 	}
 	for _, p := range inProcess {
 		if p.Type == name {
+			if p.Validate != nil && !req.Lenient() && req.Command != netconf.Version {
+				req.Reject(p.Validate(req))
+			}
 			return &step{name, p}
 		}
 	}

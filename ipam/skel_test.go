@@ -56,6 +56,27 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
+// What is wrong with the section of a Go value is said before any work, by its own Validate; not to DEL and GC, which need no
+// section to be right.
+func TestInProcessIsValidated(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	pool := delegate.InProcess{Type: "fake", Validate: func(req *netconf.Request) error {
+		asked++
+		return req.Invalid("ipam.subnet", "too small")
+	}}
+	for command, want := range map[netconf.Command]int{netconf.Add: 1, netconf.Check: 1, netconf.Status: 1, netconf.Del: 0, netconf.GC: 0, netconf.Version: 0} {
+		asked = 0
+		req, _ := call(t, netconf.Add, withIPAM)
+		req.Command = command
+		step := ipam.FromConfig(req, pool)
+		err := req.Rejected()
+		if step == nil || asked != want || want == 1 && (netconf.Code(err) != netconf.CodeInvalidNetworkConfig || !strings.Contains(err.Error(), "ipam.subnet (line 1, column ")) || want == 0 && err != nil {
+			t.Errorf("%s: step %v, asked %d times, rejected %v", command, step, asked, err)
+		}
+	}
+}
+
 type config struct{}
 
 // add serves an ADD by a plugin that needs no kernel: IPAM, then a step that may fail.

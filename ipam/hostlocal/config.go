@@ -55,27 +55,48 @@ type Range struct {
 // InProcess is [Config] in the place of the program "host-local", for ipam.FromConfig: no second process, and no
 // program to install. The files are the same, so that it can be changed from one to the other and back, and both can
 // be used at once.
-func InProcess() delegate.InProcess { return delegate.InProcess{Type: "host-local", Do: do} }
+func InProcess() delegate.InProcess {
+	return delegate.InProcess{Type: "host-local", Do: do, Validate: validate}
+}
 
-func do(ctx context.Context, req *netconf.Request) error {
+// own is the section of a request that is the caller's.
+func own(req *netconf.Request) (Config, error) {
 	req.Section, req.Strict = "ipam", false // the other keys are the caller's; it is the caller who is strict
 	conf, err := netconf.Decode[struct {
 		IPAM Config `json:"ipam"`
 	}](req, nil)
+	return conf.IPAM, err
+}
+
+func validate(req *netconf.Request) error {
+	quiet := req.As(req.Command)
+	quiet.Warn = nil // do says it
+	conf, err := own(quiet)
+	if err != nil {
+		return err
+	}
+	return conf.Validate(req)
+}
+
+func do(ctx context.Context, req *netconf.Request) error {
+	if req.Command == netconf.Version {
+		return nil // all versions are served
+	}
+	conf, err := own(req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
 	switch req.Command {
 	case netconf.Add:
-		return conf.IPAM.Add(ctx, req)
+		return conf.Add(ctx, req)
 	case netconf.Check:
-		return conf.IPAM.Check(ctx, req)
+		return conf.Check(ctx, req)
 	case netconf.Del:
-		return conf.IPAM.Del(ctx, req)
+		return conf.Del(ctx, req)
 	case netconf.GC:
-		return conf.IPAM.GC(ctx, req)
+		return conf.GC(ctx, req)
 	}
-	return conf.IPAM.Status(ctx, req)
+	return conf.Status(ctx, req)
 }
 
 // Name is "host-local", for errors and logs.

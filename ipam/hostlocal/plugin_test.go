@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -101,6 +102,40 @@ func TestRefused(t *testing.T) {
 			in.ok(t, netconf.Del) // whatever the ranges are
 			has(t, in.dir)
 		})
+	}
+}
+
+// In a plugin, that is known before a link is made; and the unknown key of a section is told once.
+func TestRefusedBeforeAnyWork(t *testing.T) {
+	t.Parallel()
+	log := &strings.Builder{}
+	req := call{verb: netconf.Add, dir: t.TempDir(), config: config(`"subnet":"10.9.0.0/31","gateway":7,"rangestart":"10.9.0.1"`), log: log}.request(t)
+	ipam.FromConfig(req, hostlocal.InProcess())
+	if err := req.Rejected(); err == nil || !strings.Contains(err.Error(), "ipam.gateway (line 1, column ") {
+		t.Errorf("%v", err)
+	}
+	in := call{verb: netconf.Add, dir: t.TempDir(), config: config(`"subnet":"10.9.0.0/24","subnets":1`), log: log}
+	req = in.request(t)
+	step := ipam.FromConfig(req, hostlocal.InProcess())
+	if err := req.Rejected(); err != nil || log.Len() > 0 {
+		t.Errorf("%v, warned %q", err, log)
+	}
+	if err := step.Add(t.Context(), req); err != nil || strings.Count(log.String(), "ipam.subnets") != 1 {
+		t.Errorf("%v, warned %q", err, log)
+	}
+}
+
+// VERSION, which asks whether a configuration's version is served, does no work.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	in := call{verb: netconf.Add, dir: t.TempDir()}
+	req := in.request(t)
+	req.Command = netconf.Version
+	if err := hostlocal.InProcess().Do(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	if files, err := os.ReadDir(in.dir); err != nil || len(files) > 0 {
+		t.Errorf("%v, written %v", err, files)
 	}
 }
 
