@@ -194,6 +194,7 @@ func TestLeasesAreReadOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	foreign(t, in.dir, "10.0.3.3", "young") // a moment ago: another file could have the same time
 	in.ok(t, netconf.Del)
 	in.id = "mine"
 	mine := in.add(t)
@@ -211,13 +212,14 @@ func TestLeasesAreReadOnce(t *testing.T) {
 	}
 	rewrite("10.0.0.7", "hidden")
 	rewrite(mine, "hidden")
+	rewrite("10.0.3.3", "grown")
 	for _, name := range []string{"10.0.0.8", "10.0.0.9"} { // what the reference plugin does
 		if err := os.Remove(filepath.Join(folder, name)); err != nil {
 			t.Fatal(err)
 		}
 		foreign(t, in.dir, name, "f"+name)
 	}
-	for id, found := range map[string]bool{"hidden": false, "f10.0.0.8": true, "f10.0.0.9": true} {
+	for id, found := range map[string]bool{"hidden": false, "grown": true, "f10.0.0.8": true, "f10.0.0.9": true} {
 		in.id, in.verb = id, netconf.Check
 		if _, err := in.serve(t); (err == nil) != found {
 			t.Errorf("%s: found %v: %v", id, !found, err)

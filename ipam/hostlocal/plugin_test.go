@@ -80,6 +80,7 @@ func TestRefused(t *testing.T) {
 		{`"ranges":[[{"subnet":"10.9.0.0/24"}],[]]`, "ipam.ranges[1]"},
 		{`"ranges":[[{"subnet":"10.9.0.0/24"},{"subnet":"fd00::/64"}]]`, "ipam.ranges[0][1].subnet (line 1, column"},
 		{`"ranges":[[{"subnet":"10.9.0.0/24"}],[{"subnet":"10.0.0.0/8"}]]`, "ipam.ranges[0][0] (line 1, column"},
+		{`"ranges":[[{"subnet":"10.9.0.0/24"}],[{"subnet":"10.9.0.0/28"}],[{"subnet":"10.9.0.64/28"}]]`, "10.9.0.65-10.9.0.78 overlaps with ipam.ranges[0][0]"},
 		{`"subnet":"10.9.0.0/24","ranges":[[{"subnet":"10.9.0.128/25"}]]`, "overlaps with ipam, 10.9.0.1-10.9.0.254"},
 		{`"subnet":"10.9.0.0/24","routes":[{"dst":"10.0.0.0/8","gw":"fd00::1"}]`, "ipam.routes[0].gw"},
 		{`"subnet":"10.9.0.0/24","routes":[null]`, "ipam.routes[0]"},
