@@ -257,11 +257,15 @@ func (s *store) find(ctx context.Context, req *netconf.Request, need int) (map[n
 	return held, nil
 }
 
-// Del releases all that the attachment has. It needs the network's name, dataDir, and nothing else.
+// Del releases all that the attachment has. It needs the network's name, dataDir, and nothing else. With a name that is
+// none it releases nothing, and warns: no ADD was served with it.
 func (c Config) Del(ctx context.Context, req *netconf.Request) error {
 	dir, err := c.dir(req)
 	if err != nil {
-		return err
+		if req.Warn != nil { // a request made by hand
+			req.Warn("no addresses are released: " + err.Error())
+		}
+		return nil
 	}
 	s, err := open(ctx, req, dir, false)
 	if err != nil || s == nil {

@@ -55,6 +55,8 @@ func TestVerbs(t *testing.T) {
 		{netconf.GC, "", live(`[{"containerID":"c1","ifname":"eth0"}]`), 0, ""},
 		{netconf.Check, "c1", with, 0, ""},
 		{netconf.Del, "c1", strings.Replace(conf, "10.0.0.0/30", "nonsense", 1), 0, ""},
+		{netconf.Del, "c1", "garbage", 0, ""},
+		{netconf.Del, "c1", strings.Replace(conf, `"net"`, `"../net"`, 1), 0, ""},
 		{netconf.Status, "", conf, 0, ""},
 		{netconf.Add, "c2", conf, 0, `"10.0.0.2/30"`},
 		{netconf.GC, "", live(`[]`), 0, ""},
