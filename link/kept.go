@@ -88,6 +88,12 @@ func done(op, name string) error {
 	return &Error{Op: op, Name: name, Err: fmt.Errorf("%w: an ADD of this attachment has done it", netconf.ErrExists)}
 }
 
+// idle tells whether an ADD of the same call has made nothing: its rollback then leaves alone what is there.
+func idle(req *netconf.Request, key attemptKey) bool {
+	try, _ := netconf.Local(req, key, func() (*attempt, error) { return nil, errNoAttempt }) // the error is ours: no ADD in this call
+	return try != nil && !try.made.Load()
+}
+
 // hopeless tells whether the kernel will refuse the same again: a driver does not take the value. A DEL that fails for it
 // would be called for ever.
 func hopeless(err error) bool {

@@ -202,12 +202,12 @@ func (p *SourcePlan) subnets(g group, main []MovedRoute, keep bool) {
 		if subnet.IsSingleIP() || there {
 			continue
 		}
-		r := Route{Dst: subnet, Source: a.prefix.Addr(), Scope: ScopeLink}
+		r := Route{Dst: subnet, Table: g.table, Scope: ScopeLink}
+		p.route(r) // without a source, which the packets that come here have
+		r.Table, r.Source = 0, a.prefix.Addr()
 		if keep && !slices.ContainsFunc(p.Kept, r.same) {
 			p.Kept = append(p.Kept, r)
 		}
-		r.Table = g.table
-		p.route(r)
 	}
 }
 

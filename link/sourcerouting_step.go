@@ -27,13 +27,20 @@ func (s SourceRouting) owner(req *netconf.Request) Owner {
 }
 
 // Add does it for the addresses that the prevResult, or the result, has for the interface. The routes of the result stay as
-// they are: CHECK of [Addresses] takes a route that is in one of the tables for the one in the main table. A second
-// Add is an error that Is netconf.ErrExists.
+// they are: CHECK of [Addresses] takes a route that is in one of the tables for the one in the main table.
+//
+// A second Add that finds all as it would make it has nothing to do, and its rollback neither; one that finds anything else
+// is an error that Is netconf.ErrExists.
 func (s SourceRouting) Add(ctx context.Context, req *netconf.Request) error {
-	n, plan, err := s.prepare(ctx, req)
+	try, err := netconf.Local(req, attemptKey{s.Name(), s.owner(req)}, func() (*attempt, error) { return &attempt{}, nil })
 	if err != nil {
+		return err
+	}
+	n, plan, err := s.prepare(ctx, req)
+	if err != nil || plan == nil {
 		return netconf.Unchanged(err)
 	}
+	try.made.Store(true)
 	return plan.Ensure(ctx, n, ifName(req, s.Interface))
 }
 
@@ -42,7 +49,7 @@ func (s SourceRouting) addresses(req *netconf.Request) []*types100.IPConfig {
 	return slices.Concat(addressesOf(req.Prev, name), addressesOf(req.Result, name))
 }
 
-// prepare looks, and writes down what is going to be done.
+// prepare looks, and writes down what is going to be done. The plan is nil if there is nothing to do.
 func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, *SourcePlan, error) {
 	o := s.owner(req)
 	n, l, err := chained(req, o.IfName)
@@ -55,15 +62,17 @@ func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, 
 		return nil, nil, err
 	}
 	main, used, err := mainRoutes(n, l, func(table int) bool { return table&^(tablesEach-1) == o.Table(0) })
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := s.Plan(o, s.addresses(req), main)
 	switch {
 	case err != nil:
 		return nil, nil, err
+	case there && before.Index == l.Attrs().Index && slices.Equal(plan.Rules, before.Rules) && before.Verify(ctx, n, o.IfName) == nil:
+		return nil, nil, nil
 	case used, there && before.Index == l.Attrs().Index:
 		return nil, nil, done("route by the source", o.IfName)
-	}
-	plan, err := s.Plan(o, s.addresses(req), main)
-	if err != nil {
-		return nil, nil, err
 	}
 	return n, plan, keep(ctx, req, s.key(req), sourced{l.Attrs().Index, *plan})
 }
@@ -96,6 +105,9 @@ func (s SourceRouting) Check(ctx context.Context, req *netconf.Request) error {
 // Del puts back what Add wrote down. Without that it takes away what is in the attachment's tables and the rules that lead
 // there; of a table that was given, the rules from the addresses that the interface has, or the prevResult says it has.
 func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
+	if idle(req, attemptKey{s.Name(), s.owner(req)}) {
+		return nil
+	}
 	var made sourced
 	there, err := kept(req, s.key(req), &made)
 	if err != nil {

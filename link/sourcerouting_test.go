@@ -64,7 +64,7 @@ func TestSourcePlan(t *testing.T) {
 			want: []string{"rule from 10.2.2.2/32 lookup 7"}},
 		{name: "subnets kept", step: link.SourceRouting{KeepSubnets: true}, ips: `{"address":"10.2.2.2/24","gateway":"10.2.2.1"},{"address":"10.4.4.2/24"}`,
 			main: []string{"10.2.2.0/24", "0.0.0.0/0 10.2.2.1"},
-			want: []string{"rule from 10.2.2.2/32 lookup T0", "rule from 10.4.4.2/32 lookup T0", "route 10.2.2.0/24 table T0", "route 10.4.4.0/24 src 10.4.4.2 table T0 scope 253",
+			want: []string{"rule from 10.2.2.2/32 lookup T0", "rule from 10.4.4.2/32 lookup T0", "route 10.2.2.0/24 table T0", "route 10.4.4.0/24 table T0 scope 253",
 				"route default via 10.2.2.1 table T0", "moved default via 10.2.2.1", "kept 10.4.4.0/24 src 10.4.4.2 scope 253"}},
 		{name: "no address", words: "no address"},
 		{name: "two gateways of a family", step: link.SourceRouting{Gateways: []netip.Addr{gw("10.2.2.9"), gw("10.2.2.8")}}, ips: `{"address":"10.2.2.2/24"}`, words: "10.2.2.8"},
