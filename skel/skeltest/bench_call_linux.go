@@ -35,6 +35,9 @@ func (b *Bench) prepare() {
 	if program, ok := b.Plugin.(Binary); ok {
 		b.paths = append(b.paths, filepath.Dir(string(program)))
 	}
+	if len(b.paths) == 0 {
+		b.paths = []string{"/opt/cni/bin"}
+	}
 	b.readConfig()
 	if b.Setup != nil {
 		b.Setup(b)

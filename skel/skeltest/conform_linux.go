@@ -24,7 +24,8 @@ type Target struct {
 	Config string
 	// Kind says what the plugin does, and so which of the requirements apply.
 	Kind skel.Kind
-	// Path is CNI_PATH: the folders of the delegates.
+	// Path is CNI_PATH: the folders of the delegates, and that of the program itself last; default /opt/cni/bin, since
+	// every runtime sends one.
 	Path []string
 	// Setup prepares the host. It has lo, and p0 and p1, the ends of a veth pair, which stand for the network card
 	// and its cable, up and without addresses.
@@ -39,6 +40,8 @@ type Target struct {
 	State []string
 	// Volatile are the files of State that may differ when nothing is left; nil means [DefaultVolatile].
 	Volatile *regexp.Regexp
+	// Only are the requirements that are judged, by their IDs, besides the first; nil means all.
+	Only *regexp.Regexp
 	// Limit is how long a call may take before the requirement fails; default a minute, since runtimes give up after
 	// two to four.
 	Limit time.Duration
@@ -107,7 +110,8 @@ func (o Outcome) OK() bool { return o.Status == Pass || o.Status == NotApplicabl
 
 // Conform holds a plugin against all [Requirements], each in a subtest of its own and on a host of its own: the test
 // binary is started again, in new network, mount and process namespaces, for each, and runs the test up to this call.
-// A test calls it once, and last: the subtests run in parallel. What does not apply passes, and its log says why.
+// A test calls it once, and last: the subtests run in parallel. What does not apply passes, and its log says why. Where a
+// plugin in this process says that the kernel lacks what it needs, the test is skipped.
 func Conform(t *testing.T, target Target) {
 	t.Helper()
 	NeedRoot(t)
@@ -119,18 +123,28 @@ func Conform(t *testing.T, target Target) {
 	}
 	again := []string{os.Args[0], "-test.run=" + exactly(name), "-test.count=1", "-test.timeout=10m"}
 	for i, r := range Requirements() {
+		if i > 0 && target.Only != nil && !target.Only.MatchString(r.ID) {
+			continue
+		}
+		lacks := ""
 		t.Run(r.ID, func(t *testing.T) {
 			if i > 0 {
 				t.Parallel() // each has processes and namespaces of its own
 			}
 			o := judge(t.Context(), r, name, again)
 			switch {
+			case o.Status == NotApplicable && i == 0:
+				lacks = o.Detail
+				t.Skip(lacks)
 			case o.Status == NotApplicable:
 				t.Logf("not applicable: %s", o.Detail)
 			case o.Status != Pass:
 				t.Errorf("%s (%s, %s)\n%s\n%s", r.Text, r.Level, r.Section, o.Detail, r.Explain)
 			}
 		})
+		if lacks != "" {
+			t.Skip(lacks)
+		}
 		if i == 0 && t.Failed() {
 			t.Fatal("the other requirements are not judged: they need an ADD that works")
 		}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
@@ -166,4 +168,19 @@ func TestDelWithTheParentGone(t *testing.T) {
 	if len(ipam.Reserved()) > 0 {
 		t.Errorf("addresses that are not free: %v", ipam.Reserved())
 	}
+}
+
+// The suite, on a kernel that has ipvlan: that of a guest in most cases, where all of it would take many minutes.
+func TestConforms(t *testing.T) {
+	skeltest.NeedRoot(t)
+	target := skeltest.Target{
+		Plugin: plugin(),
+		Config: `{"cniVersion":"1.1.0","name":"net","type":"ipvlan","master":"p0","mtu":1400,
+			"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}}`,
+	}
+	if testbin.Guest() {
+		target.Only = regexp.MustCompile(`^(add/(taken-name|twice|two-interfaces)|del/(all|foreign-link|stale-netns|no-netns|own-netns|parent-gone)|` +
+			`check/(fresh|gone|kind|link)|gc/(live|stale)|status/(ready|parent-gone))$`)
+	}
+	skeltest.Conform(t, target)
 }
