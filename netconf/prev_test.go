@@ -38,3 +38,38 @@ func TestSetPrev(t *testing.T) {
 		t.Errorf("%s, %v: expected nothing of the old one", out.String(), err)
 	}
 }
+
+func TestParsePrevResult(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, prev string
+		code       uint
+		there      bool
+		words      string
+	}{
+		{"absent", ``, 0, false, ""},
+		{"null", `,"prevResult":null`, 0, false, ""},
+		{"empty", `,"prevResult":{}`, 0, true, ""},
+		{"another version", `,"prevResult":{"cniVersion":"0.2.0","ip4":{"ip":"192.0.2.1/24"}}`, 0, true, ""},
+		{"unknown version", `,"prevResult":{"cniVersion":"9.9.9"}`, 1, false, `prevResult.cniVersion (line 1, column 72): version "9.9.9"`},
+		{"a string", `,"prevResult":"x"`, 6, false, "prevResult (line 1, column 58): expected an object, got a string"},
+		{"bad address", `,"prevResult":{"ips":[{"address":"192.0.2.1"}]}`, 6, false, "prevResult.ips[0].address (line 1, column 77): invalid CIDR address"},
+		{"null address", `,"prevResult":{"ips":[null]}`, 6, false, "prevResult.ips[0] (line 1, column 66): expected an object, got null"},
+		{"two errors", `,"prevResult":{"ips":[{"address":5,"gateway":"x"}]}`, 6, false, "prevResult.ips[0].address|prevResult.ips[0].gateway"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conf := strings.TrimSuffix(minimal, "}") + c.prev + "}"
+			req, err := netconf.Parse(with("ADD").get, strings.NewReader(conf))
+			check(t, err, c.code, strings.Split(c.words, "|")...)
+			if (req.Prev != nil) != c.there {
+				t.Errorf("prevResult %v", req.Prev)
+			}
+			for _, verb := range []string{"DEL", "GC"} {
+				req, err = netconf.Parse(with(verb).get, strings.NewReader(gc(c.prev)))
+				check(t, err, 0)
+				check(t, req.Warnings(), c.code)
+			}
+		})
+	}
+}
