@@ -116,6 +116,38 @@ func judged(t *testing.T, config, fault, id string) Outcome {
 	return judge(t.Context(), Requirements()[i], t.Name(), again)
 }
 
+// One attachment at a time is no fault where the target says so, or the first one takes the parent away; else it is.
+func TestSecondAttachmentIsNeededUnlessSaidOtherwise(t *testing.T) {
+	NeedRoot(t)
+	if testbin.Guest() {
+		t.Skip("hundreds of processes, and no kernel makes a difference")
+	}
+	for name, set := range map[string]func(*Target){
+		"not said":            func(*Target) {},
+		"said":                func(target *Target) { target.Single = true },
+		"no parent to begin":  func(target *Target) { target.Parent = "none" },
+		"the parent is taken": func(target *Target) { target.Parent = "taken" },
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			if only, here := asked(t.Name()); here {
+				target := shTarget(t, "no ipam", "one attachment is all")
+				target.Setup = func(b *Bench) { Host(b, "ip", "link", "add", "taken", "type", "bridge") }
+				set(&target)
+				os.Exit(serve(target, only))
+			}
+			want := map[string]Status{"not said": Failed, "no parent to begin": Failed}[name]
+			if want == "" {
+				want = NotApplicable
+			}
+			i := slices.IndexFunc(Requirements(), func(r Requirement) bool { return r.ID == "concurrency/fifty" })
+			again := []string{os.Args[0], "-test.run=" + exactly(t.Name()), "-test.count=1"}
+			if o := judge(t.Context(), Requirements()[i], t.Name(), again); o.Status != want {
+				t.Errorf("%s %s, expected %s", o.Status, o.Detail, want)
+			}
+		})
+	}
+}
+
 // Each fault makes the requirements fail that are there to find it, and without it they pass.
 func TestFaultsAreCaught(t *testing.T) {
 	NeedRoot(t)
