@@ -180,7 +180,7 @@ func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error 
 			errs = append(errs, s.discard(ctx, name))
 		}
 	}
-	for part := range slices.Chunk(leases, 1024) {
+	for part := range slices.Chunk(leases, 8192) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
