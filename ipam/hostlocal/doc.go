@@ -14,10 +14,10 @@
 // from one place (netconf.Request.IPs) instead of from all.
 //
 // An index beside the leases (last_reserved_ip.cnikit-index, 128 to 384 bytes a lease) makes ADD, DEL and a DEL that finds
-// nothing cost the same with 10 leases and with 50,000, also when the addresses have gone around the range: 0.1 to 0.5 ms here, 4 ms as a whole process. It is
-// a cache: it can be deleted, and is never believed against a lease's file. It does not cover what the reference plugin has
-// written since, and nothing on the first call or after a reboot. In a store of up to 300 files any call then looks at
-// them all. In a larger one
+// nothing cost the same with 10 leases and with 50,000, also when the addresses have gone around the range: 0.1 to 0.5 ms
+// here, 4 ms as a whole process. It is a cache: it can be deleted, and is never believed against a lease's file. It does
+// not cover what the reference plugin has written since, and nothing on the first call or after a reboot. In a store of up
+// to 300 files any call then looks at them all. In a larger one
 //
 //   - ADD does not wait for that: it takes the next address that is free, and does not see that the attachment has one of
 //     before already, which skel's steps see by the link;
