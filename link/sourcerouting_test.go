@@ -27,19 +27,19 @@ func TestOwnerTable(t *testing.T) {
 	}
 }
 
-// TestSourcePlan: which table a route goes into.
-func TestSourcePlan(t *testing.T) {
-	t.Parallel()
-	o := link.Owner{Network: "n", ContainerID: "c", IfName: "net1"}
+type sourcePlan struct {
+	name  string
+	step  link.SourceRouting
+	ips   string
+	main  []string // DST or DST GATEWAY
+	want  []string // the plan, a line each; T0, T1 are the tables
+	words string   // of an error
+}
+
+// sourcePlans say which table a route goes into.
+func sourcePlans() []sourcePlan {
 	gw := netip.MustParseAddr
-	tests := []struct {
-		name  string
-		step  link.SourceRouting
-		ips   string
-		main  []string // DST or DST GATEWAY
-		want  []string // the plan, a line each; T0, T1 are the tables
-		words string   // of an error
-	}{
+	return []sourcePlan{
 		{name: "one address", ips: `{"address":"10.2.2.2/24","gateway":"10.2.2.1"}`, main: []string{"10.2.2.0/24", "198.51.100.0/24 10.2.2.1"},
 			want: []string{"rule from 10.2.2.2/32 lookup T0", "route 10.2.2.0/24 table T0", "route 198.51.100.0/24 via 10.2.2.1 table T0", "route default via 10.2.2.1 table T0",
 				"moved 10.2.2.0/24", "moved 198.51.100.0/24 via 10.2.2.1"}},
@@ -71,7 +71,13 @@ func TestSourcePlan(t *testing.T) {
 		{name: "a gateway that is none", step: link.SourceRouting{Gateways: []netip.Addr{gw("::")}}, ips: `{"address":"10.2.2.2/24"}`, words: "::"},
 		{name: "a table that is none", step: link.SourceRouting{Table: -1}, ips: `{"address":"10.2.2.2/24"}`, words: "table -1"},
 	}
-	for _, test := range tests {
+}
+
+func TestSourcePlan(t *testing.T) {
+	t.Parallel()
+	o := link.Owner{Network: "n", ContainerID: "c", IfName: "net1"}
+	gw := netip.MustParseAddr
+	for _, test := range sourcePlans() {
 		result := parse(t, `"ips":[`+test.ips+`]`)
 		var main []link.MovedRoute
 		for _, text := range test.main {
