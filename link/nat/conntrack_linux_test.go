@@ -8,7 +8,7 @@ import (
 )
 
 // stubborn is a sender of UDP that never pauses and keeps its port: a flow that does not end.
-func stubborn(t *testing.T, l *lab, from *container, to string) func() string {
+func stubborn(t testing.TB, l *lab, from *container, to string) func() string {
 	t.Helper()
 	var conn net.Conn
 	var err error

@@ -26,8 +26,7 @@
 // on the generation of the ruleset, nor get one element, nor refuse an element that is there, and does not notice
 // that a list was interrupted; it brings 13 packages and two init functions into a plugin.
 //
-// It needs Linux 5.6 (nat in the family inet, ranges in a set's key); an older kernel, or another system, is
-// link.ErrNotSupported.
+// It needs Linux 5.2 (nat in the family inet); an older kernel, or another system, is link.ErrNotSupported.
 //
 // The one trap: a container that is reached past the host, as one with a macvlan, is not reached by a mapped
 // port; and where a filter of others drops what is forwarded, it drops this too.

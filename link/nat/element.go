@@ -9,11 +9,11 @@ import (
 	"github.com/cnikit/cnikit/link"
 )
 
-// element is an element of a set or map. A key of ranges has an end, which belongs to it.
+// element is an element of a set or map.
 type element struct {
-	set             string
-	key, end, value []byte
-	owner           string // the comment
+	set        string
+	key, value []byte
+	owner      string // the comment; only those of singlesMap have none
 }
 
 // A key, or a value, is its fields in registers: each begins at a multiple of four bytes.
@@ -48,27 +48,20 @@ func endpoint(b []byte, v6 bool) netip.AddrPort {
 	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(rest))
 }
 
-// within is the element of a set with ranges for an address and a network.
-func within(name string, a netip.Addr, network netip.Prefix) element {
-	network = network.Masked()
-	last := network.Addr().AsSlice()
-	for bit := network.Bits(); bit < 8*len(last); bit++ {
-		last[bit/8] |= 0x80 >> (bit % 8)
-	}
-	return element{set: setOf(name, a.Is6()).name, key: join(addrKey(a), addrKey(network.Addr())), end: join(addrKey(a), last)}
+// within is the element for an address and a subnet, and the set that it is in.
+func within(name string, a netip.Addr, subnet netip.Prefix) (element, subnets) {
+	s := subnets{name, a.Is6(), subnet.Bits()}
+	return element{set: s.String(), key: join(addrKey(a), addrKey(subnet.Masked().Addr()))}, s
 }
 
 // attrs is the element in a message. To be found or deleted it needs no value and no comment.
 func (e element) attrs(whole bool) *attrs {
 	value := func(b []byte) *attrs { return new(attrs).put(valueAttr, b) }
 	a := new(attrs).nest(1, value(e.key))
-	if e.end != nil {
-		a.nest(10, value(e.end))
-	}
 	if whole && e.value != nil {
 		a.nest(2, value(e.value))
 	}
-	if whole {
+	if whole && e.owner != "" {
 		a.put(6, comment(e.owner))
 	}
 	return a
@@ -99,8 +92,6 @@ func read(body []byte) (all []element) {
 				e.value = inside(v, valueAttr)
 			case 6:
 				e.owner = commentOf(v)
-			case 10:
-				e.end = inside(v, valueAttr)
 			}
 		}
 		all = append(all, e)
@@ -108,7 +99,7 @@ func read(body []byte) (all []element) {
 	return all
 }
 
-// find returns the element with a key, or the one whose range holds it; nil if there is none.
+// find returns the element with a key; nil if there is none.
 func (c *conn) find(set string, key []byte) (*element, error) {
 	body, err := c.get(message{kind: getElement, family: familyInet, body: *list(set, []element{{key: key}}, false)})
 	if gone(err) {
@@ -166,5 +157,5 @@ func adding(all []element) []op { return many(newElement, flagCreate|flagExclusi
 func deleting(all []element) []op { return many(delElement, 0, all, "delete from") }
 
 func (e element) equal(o element) bool {
-	return e.set == o.set && e.owner == o.owner && bytes.Equal(e.key, o.key) && bytes.Equal(e.end, o.end) && bytes.Equal(e.value, o.value)
+	return e.set == o.set && e.owner == o.owner && bytes.Equal(e.key, o.key) && bytes.Equal(e.value, o.value)
 }

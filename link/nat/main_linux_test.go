@@ -20,12 +20,12 @@ func TestMain(m *testing.M) { skeltest.Main(m) }
 
 // lab is a host with a link "wan" to a client, which knows no way to containers, and a bridge "br7" for containers.
 type lab struct {
-	t      *testing.T
+	t      testing.TB
 	host   *link.NS
 	client *skeltest.NS
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	t.Helper()
 	skeltest.NeedRoot(t)
 	host, err := link.Current()
@@ -90,7 +90,7 @@ func within(ns *skeltest.NS, f func()) {
 }
 
 // serve answers in a namespace, on all its addresses, with a name and the sender's address.
-func serve(t *testing.T, ns *skeltest.NS, protocol string, port int, name string) {
+func serve(t testing.TB, ns *skeltest.NS, protocol string, port int, name string) {
 	t.Helper()
 	var err error
 	at := fmt.Sprintf("[::]:%d", port)
@@ -171,7 +171,7 @@ func exchange(conn net.Conn, wait time.Duration) string {
 	return string(buf[:n])
 }
 
-func answers(t *testing.T, ns *skeltest.NS, protocol, to, want string) {
+func answers(t testing.TB, ns *skeltest.NS, protocol, to, want string) {
 	t.Helper()
 	if have := ask(ns, protocol, to, long); have != want {
 		t.Errorf("%s %s: %q, expected %q", protocol, to, have, want)
@@ -179,7 +179,7 @@ func answers(t *testing.T, ns *skeltest.NS, protocol, to, want string) {
 }
 
 // silent: nobody answers.
-func silent(t *testing.T, ns *skeltest.NS, protocol, to string) {
+func silent(t testing.TB, ns *skeltest.NS, protocol, to string) {
 	t.Helper()
 	if have := ask(ns, protocol, to, short); !strings.Contains(have, "timeout") && !strings.Contains(have, "refused") && !strings.Contains(have, "unreachable") {
 		t.Errorf("%s %s: %q, expected no answer", protocol, to, have)

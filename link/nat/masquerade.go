@@ -22,7 +22,7 @@ type Masquerade struct {
 // Name is "masquerade".
 func (Masquerade) Name() string { return "masquerade" }
 
-func (Masquerade) sets() []set { return both(sourcesSet, nearSet) }
+func (Masquerade) sets() []string { return []string{sourcesSet, nearSet} }
 
 // claim is what the addresses, each with the length of its subnet's prefix, need. An address is in the table
 // once, for the newest: one that is given again before its former owner's DEL came would else lose
@@ -30,14 +30,20 @@ func (Masquerade) sets() []set { return both(sourcesSet, nearSet) }
 func (m Masquerade) claim(o link.Owner, addrs []netip.Prefix) claim {
 	w := claim{owner: o, sets: m.sets()}
 	for _, p := range addrs {
-		a := p.Addr()
-		w.elements = append(w.elements,
-			element{set: setOf(sourcesSet, a.Is6()).name, key: addrKey(a)}, within(nearSet, a, p))
+		w.elements = append(w.elements, m.keys(p)...)
+		_, s := within(nearSet, p.Addr(), p)
+		w.needed = append(w.needed, s)
 	}
 	for i := range w.elements {
 		w.elements[i].owner = mark(o)
 	}
 	return w
+}
+
+// keys are the elements for an address.
+func (Masquerade) keys(p netip.Prefix) []element {
+	near, _ := within(nearSet, p.Addr(), p)
+	return []element{{set: setName(sourcesSet, p.Addr().Is6()), key: addrKey(p.Addr())}, near}
 }
 
 // Create begins to masquerade the addresses, each given with the length of its subnet's prefix. If one is masqueraded
@@ -72,26 +78,24 @@ func (m Masquerade) Verify(_ context.Context, host *link.NS, o link.Owner, addrs
 // Delete ends it. The addresses save looking through all that is masqueraded on the host: that is done where one
 // of them, or none, is the owner's. The table stays.
 func (m Masquerade) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
-	_, err := take(ctx, host, func(c *conn) ([]element, error) {
+	addrs, err := valid(addrs)
+	if err != nil {
+		addrs = nil // a DEL must not fail for what ADD refused
+	}
+	_, err = take(ctx, host, func(c *conn) ([]element, error) {
 		var found []element
-		hits := 0
 		for _, p := range addrs {
-			a := p.Addr().Unmap()
-			for _, key := range []element{
-				{set: setOf(sourcesSet, a.Is6()).name, key: addrKey(a)},
-				{set: setOf(nearSet, a.Is6()).name, key: join(addrKey(a), addrKey(a))}, // it is in its own subnet
-			} {
+			for _, key := range m.keys(p) {
 				have, err := c.find(key.set, key.key)
 				if err != nil {
 					return nil, err
 				}
 				if have != nil && marks(have.owner, o) {
 					found = append(found, *have)
-					hits++
 				}
 			}
 		}
-		if known := len(addrs) > 0 && (m.Off || hits == 2*len(addrs)); known {
+		if known := len(addrs) > 0 && (m.Off || len(found) == 2*len(addrs)); known {
 			return found, nil
 		}
 		return c.ownedBy(m.sets(), func(e element) bool { return marks(e.owner, o) })
@@ -183,17 +187,20 @@ func probe(ctx context.Context, req *netconf.Request) error {
 
 // describe is an element in a message.
 func describe(e element) string {
-	v6 := e.set != "" && e.set[len(e.set)-1] == '6'
-	switch s := e.set; {
-	case s == portsMap+"4" || s == portsMap+"6":
-		return fmt.Sprintf("%s to %s", listening(e.key), endpoint(e.value, v6))
-	case s == addrPortsMap+"4" || s == addrPortsMap+"6":
-		a, rest := source(e.key, v6)
-		return fmt.Sprintf("%s of %s to %s", listening(rest), a, endpoint(e.value, v6))
+	for _, v6 := range []bool{false, true} {
+		switch e.set {
+		case setName(portsMap, v6):
+			return fmt.Sprintf("%s to %s", listening(e.key), endpoint(e.value, v6))
+		case setName(addrPortsMap, v6):
+			a, rest := source(e.key, v6)
+			return fmt.Sprintf("%s of %s to %s", listening(rest), a, endpoint(e.value, v6))
+		case setName(sourcesSet, v6):
+			a, _ := source(e.key, v6)
+			return a.String()
+		}
 	}
-	a, rest := source(e.key, v6)
-	if b, _ := source(rest, v6); b.IsValid() {
-		return fmt.Sprintf("%s with %s", a, b)
-	}
-	return a.String()
+	s, _ := parseSubnets(e.set)
+	a, rest := source(e.key, s.v6)
+	b, _ := source(rest, s.v6)
+	return fmt.Sprintf("%s with %s/%d", a, b, s.bits)
 }

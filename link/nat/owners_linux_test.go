@@ -212,3 +212,39 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("left: %s", left)
 	}
 }
+
+// How many ports of single addresses there are is counted, so that one of all addresses need not look at all of them. The
+// count follows each change, and one that somebody spoiled costs a look and refuses nobody.
+func TestSinglesAreCounted(t *testing.T) {
+	l := newLab(t)
+	a, b := l.container(2), l.container(3)
+	counts := func() string {
+		return shell(t, "nft list map inet cnikit singles4 | grep -o 'tcp . 80 : 0x[0-9a-f]*' || true")
+	}
+	two, one := portMap("tcp:80:80@192.0.2.1", "tcp:80:80@127.0.0.1"), portMap("tcp:80:80@127.0.0.2")
+	create(t, l, a, two)
+	create(t, l, b, one)
+	if have := counts(); have != "tcp . 80 : 0x00000003\n" {
+		t.Errorf("count %q", have)
+	}
+	if err := two.Ensure(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Fatal(err)
+	}
+	if err := portMap("tcp:80:81@192.0.2.1").Ensure(t.Context(), l.host, a.Owner, a.addrs); err != nil { // one less, one changed
+		t.Fatal(err)
+	}
+	if have := counts(); have != "tcp . 80 : 0x00000002\n" {
+		t.Errorf("count after Ensure %q", have)
+	}
+	if err := one.Delete(t.Context(), l.host, b.Owner, b.addrs); err != nil {
+		t.Fatal(err)
+	}
+	if err := (nat.PortMap{}).Collect(t.Context(), l.host, "net", []types.GCAttachment{}); err != nil {
+		t.Fatal(err)
+	}
+	if have := counts(); have != "" {
+		t.Errorf("count of none %q", have)
+	}
+	shell(t, "nft add element inet cnikit singles4 '{ tcp . 80 : 7 }'")
+	create(t, l, a, portMap("tcp:80:80"))
+}

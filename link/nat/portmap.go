@@ -1,6 +1,7 @@
 package nat
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -29,7 +30,7 @@ type PortMap struct {
 // Name is "portmap".
 func (PortMap) Name() string { return "portmap" }
 
-func (PortMap) sets() []set { return both(portsMap, addrPortsMap, hairpinSet) }
+func (PortMap) sets() []string { return []string{portsMap, addrPortsMap, hairpinSet} }
 
 // protocols are the numbers of those that have ports.
 var protocols = [...]struct {
@@ -48,9 +49,9 @@ type mapping struct {
 
 func (m mapping) element() element {
 	key := join(protoKey(m.protocol), portKey(m.port))
-	e := element{set: setOf(portsMap, m.v6).name, key: key}
+	e := element{set: setName(portsMap, m.v6), key: key}
 	if m.host.IsValid() {
-		e = element{set: setOf(addrPortsMap, m.v6).name, key: join(addrKey(m.host), key)}
+		e = element{set: setName(addrPortsMap, m.v6), key: join(addrKey(m.host), key)}
 	}
 	if m.to.IsValid() {
 		e.value = join(addrKey(m.to.Addr()), portKey(m.to.Port()))
@@ -148,7 +149,10 @@ func (p PortMap) claim(o link.Owner, addrs []netip.Prefix) (w claim, all []mappi
 	}
 	for _, v6 := range []bool{false, true} {
 		if used[v6] && !p.NoSNAT {
-			w.elements = append(w.elements, p.hairpin(to[v6])...)
+			for _, subnet := range p.hairpin(to[v6]) {
+				e, s := within(hairpinSet, to[v6].Addr(), subnet)
+				w.elements, w.needed = append(w.elements, e), append(w.needed, s)
+			}
 		}
 	}
 	for i := range w.elements {
@@ -160,16 +164,14 @@ func (p PortMap) claim(o link.Owner, addrs []netip.Prefix) (w claim, all []mappi
 
 // hairpin are the sources that must look like the host to a container: those to which it would answer past the
 // host, by its own subnet, and the host's loopback.
-func (p PortMap) hairpin(target netip.Prefix) []element {
-	a := target.Addr()
-	if p.MasqueradeAll {
-		return []element{within(hairpinSet, a, netip.PrefixFrom(a, 0))}
+func (p PortMap) hairpin(target netip.Prefix) []netip.Prefix {
+	switch {
+	case p.MasqueradeAll:
+		return []netip.Prefix{netip.PrefixFrom(target.Addr(), 0)}
+	case target.Addr().Is4():
+		return []netip.Prefix{target, loopback}
 	}
-	out := []element{within(hairpinSet, a, target)}
-	if a.Is4() {
-		out = append(out, within(hairpinSet, a, loopback))
-	}
-	return out
+	return []netip.Prefix{target}
 }
 
 var loopback = netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
@@ -197,8 +199,15 @@ func overlapping(c *conn, o link.Owner, all []mapping) error {
 			}
 			continue
 		}
+		counted, _ := singleOf(element{set: setName(addrPortsMap, m.v6), key: join(addrKey(m.to.Addr()), m.element().key)})
+		if some, err := c.find(counted.set, counted.key); err != nil || some == nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if _, done := listed[m.v6]; !done {
-			single, err := c.elements(setOf(addrPortsMap, m.v6).name, func(e element) bool { return !marks(e.owner, o) })
+			single, err := c.elements(setName(addrPortsMap, m.v6), func(e element) bool { return !marks(e.owner, o) })
 			if err != nil {
 				return err
 			}
@@ -275,12 +284,17 @@ func (p PortMap) Verify(_ context.Context, host *link.NS, o link.Owner, addrs []
 // Delete takes the mappings away. The Mappings, whose addresses may be missing, save looking through all that are on
 // the host: that is done where one of them, or none, is the owner's. The table stays.
 func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
-	ports, err := p.expand(targets(addrs))
+	addrs, err := valid(addrs)
 	if err != nil {
-		ports = nil // a DEL must not fail for what ADD refused
+		addrs = nil // a DEL must not fail for what ADD refused
+	}
+	to := targets(addrs)
+	ports, err := p.expand(to)
+	if err != nil {
+		ports = nil
 	}
 	freed, err := take(ctx, host, func(c *conn) ([]element, error) {
-		found, all, err := known(c, o, ports)
+		found, all, err := known(c, o, ports, to)
 		if err != nil || all {
 			return found, err
 		}
@@ -289,47 +303,38 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
 }
 
-// known finds the owner's elements by the mappings; all tells whether there can be no others.
-func known(c *conn, o link.Owner, ports [][]mapping) (found []element, all bool, err error) {
-	all = len(ports) > 0
+// known finds the owner's elements by the mappings and the container's addresses; all tells whether there can be no
+// others.
+func known(c *conn, o link.Owner, ports [][]mapping, to map[bool]netip.Prefix) (found []element, all bool, err error) {
+	var keys []element
 	for _, families := range ports {
 		for _, m := range families {
-			key := m.element()
-			have, err := c.find(key.set, key.key)
-			if err != nil {
-				return nil, false, err
-			}
-			if have == nil || !marks(have.owner, o) {
-				all = false
-				continue
-			}
-			found = append(found, *have)
-			more, err := hairpinOf(c, o, endpoint(have.value, m.v6).Addr())
-			if err != nil {
-				return nil, false, err
-			}
-			found = append(found, more...)
+			keys = append(keys, m.element())
 		}
 	}
-	return found, all, nil
-}
-
-// hairpinOf finds what the owner has in the hairpin set for a container's address, which is in its own subnet.
-func hairpinOf(c *conn, o link.Owner, a netip.Addr) (found []element, err error) {
-	sources := []netip.Addr{a}
-	if a.Is4() {
-		sources = append(sources, loopback.Addr())
+	n := len(keys) // the rest may be there or not
+	for _, target := range to {
+		for _, subnet := range []netip.Prefix{target, loopback, netip.PrefixFrom(target.Addr(), 0)} {
+			if subnet.Addr().Is4() == target.Addr().Is4() {
+				e, _ := within(hairpinSet, target.Addr(), subnet)
+				keys = append(keys, e)
+			}
+		}
 	}
-	for _, s := range sources {
-		have, err := c.find(setOf(hairpinSet, a.Is6()).name, join(addrKey(a), addrKey(s)))
+	for i, key := range keys {
+		have, err := c.find(key.set, key.key)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if have != nil && marks(have.owner, o) {
+		ours := have != nil && marks(have.owner, o)
+		if i < n && (!ours || !bytes.Equal(key.value, have.value)) { // also where the address is not known
+			return nil, false, nil
+		}
+		if ours {
 			found = append(found, *have)
 		}
 	}
-	return found, nil
+	return found, n > 0, nil
 }
 
 // mappingsOf are the mappings that elements stand for.
@@ -340,7 +345,7 @@ func mappingsOf(elements []element) (all []mapping) {
 		}
 		m := mapping{v6: e.set[len(e.set)-1] == '6'}
 		key := e.key
-		if e.set != setOf(portsMap, m.v6).name {
+		if e.set != setName(portsMap, m.v6) {
 			m.host, key = source(key, m.v6)
 		}
 		if m.to = endpoint(e.value, m.v6); m.to.IsValid() && len(key) >= 6 {

@@ -11,8 +11,11 @@ import (
 )
 
 // Add is Create for the addresses of the interface. A mapping for one address of the host, whose family the container
-// does not have, is left out with a warning.
+// does not have, is left out with a warning. Nothing is done in the container's namespace, but it must be one.
 func (p PortMap) Add(ctx context.Context, req *netconf.Request) error {
+	if _, err := link.Container(req); err != nil {
+		return netconf.Unchanged(err)
+	}
 	if len(p.Mappings) == 0 {
 		return nil
 	}

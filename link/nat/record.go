@@ -1,8 +1,12 @@
 package nat
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
@@ -14,7 +18,8 @@ import (
 // claim is what an attachment wants of the table.
 type claim struct {
 	owner    link.Owner
-	sets     []set     // all that it may have elements in
+	sets     []string  // the names of all that it may have elements in
+	needed   []subnets // those of them that are for one length and may not be there
 	elements []element // with their owner
 	// conflict says why an element of another's is in the way of one of ours; nil: that one is replaced.
 	conflict func(want, have element) error
@@ -27,7 +32,7 @@ type claim struct {
 func (w claim) put(ctx context.Context, host *link.NS, create bool) error {
 	return dial(host, func(c *conn) error {
 		return c.transact(ctx, "nft claim", func() ([]op, error) {
-			ops, err := c.missingBase()
+			ops, err := c.missingBase(w.needed)
 			if err != nil {
 				return nil, err
 			}
@@ -70,7 +75,62 @@ func (w claim) changes(c *conn, create bool) ([]op, error) {
 		}
 		del = append(del, more...)
 	}
-	return append(deleting(unique(del)), adding(add)...), nil
+	return c.swap(del, add)
+}
+
+// swap makes the changes for elements that go and others that come, and counts those for single addresses.
+func (c *conn) swap(del, add []element) ([]op, error) {
+	var counts []element // by key
+	for i, e := range slices.Concat(del, add) {
+		key, ok := singleOf(e)
+		if !ok {
+			continue
+		}
+		at := slices.IndexFunc(counts, func(have element) bool { return have.set == key.set && bytes.Equal(have.key, key.key) })
+		if at < 0 {
+			at, counts = len(counts), append(counts, key)
+		}
+		n := int32(-1)
+		if i >= len(del) {
+			n = 1
+		}
+		counts[at].value = binary.BigEndian.AppendUint32(nil, uint32(count(counts[at])+n))
+	}
+	del, add = slices.Clip(del), slices.Clip(add)
+	for _, e := range counts {
+		have, err := c.find(e.set, e.key)
+		if err != nil {
+			return nil, err
+		}
+		n := count(e)
+		if have != nil {
+			n += count(*have)
+			del = append(del, *have)
+		}
+		if n > 0 {
+			e.value = binary.BigEndian.AppendUint32(nil, uint32(n))
+			add = append(add, e)
+		}
+	}
+	return append(deleting(del), adding(add)...), nil
+}
+
+// singleOf is the element of singlesMap that counts one of addrPortsMap.
+func singleOf(e element) (key element, ok bool) {
+	for _, v6 := range []bool{false, true} {
+		if e.set == setName(addrPortsMap, v6) {
+			_, rest := source(e.key, v6)
+			return element{set: setName(singlesMap, v6), key: rest}, true
+		}
+	}
+	return key, false
+}
+
+func count(e element) int32 {
+	if len(e.value) < 4 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(e.value))
 }
 
 // surplus are the owner's elements that are not in the claim.
@@ -88,20 +148,22 @@ func (w claim) surplus(c *conn) ([]element, error) {
 	})
 }
 
-// unique leaves out what two keys found: both are in its range.
-func unique(all []element) (out []element) {
-	seen := map[string]bool{}
-	for _, e := range all {
-		if id := e.set + "\x00" + string(e.key); !seen[id] {
-			seen[id] = true
-			out = append(out, e)
-		}
+// ownedBy lists elements of sets, which are given by their names without family and length.
+func (c *conn) ownedBy(names []string, wanted func(e element) bool) (all []element, err error) {
+	sets := fixed()
+	lengths, err := c.lengths()
+	if err != nil {
+		return nil, err
 	}
-	return out
-}
-
-func (c *conn) ownedBy(sets []set, wanted func(e element) bool) (all []element, err error) {
+	for _, s := range lengths {
+		sets = append(sets, set{name: s.String()})
+	}
 	for _, s := range sets {
+		if !slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(s.name, name+"4") || strings.HasPrefix(s.name, name+"6")
+		}) {
+			continue
+		}
 		found, err := c.elements(s.name, wanted)
 		if err != nil {
 			return nil, err
@@ -114,7 +176,7 @@ func (c *conn) ownedBy(sets []set, wanted func(e element) bool) (all []element, 
 // verify compares the claim's elements and what the table has besides.
 func (w claim) verify(host *link.NS) error {
 	return dial(host, func(c *conn) error {
-		errs := []error{c.verifyBase()}
+		errs := []error{c.verifyBase(w.needed)}
 		for _, want := range w.elements {
 			have, err := c.find(want.set, want.key)
 			switch {
@@ -140,10 +202,9 @@ func take(ctx context.Context, host *link.NS, look func(c *conn) ([]element, err
 				if err != nil {
 					return nil, err
 				}
-				more = unique(found)
-				left = len(more) > maxTaken
-				more = more[:min(len(more), maxTaken)]
-				return deleting(more), nil
+				left = len(found) > maxTaken
+				more = found[:min(len(found), maxTaken)]
+				return c.swap(more, nil)
 			})
 			if err != nil {
 				return err
@@ -163,7 +224,7 @@ func take(ctx context.Context, host *link.NS, look func(c *conn) ([]element, err
 const maxTaken = 2000
 
 // collect takes away what the network's attachments have in sets and who are not in the list.
-func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []set) ([]element, error) {
+func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []string) ([]element, error) {
 	if network == "" || valid == nil {
 		return nil, &link.Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
 	}
@@ -172,8 +233,11 @@ func collect(ctx context.Context, host *link.NS, network string, valid []types.G
 	})
 }
 
+// everyKind is a set of subnets of each kind, for Probe.
+var everyKind = []subnets{{hairpinSet, false, 24}, {hairpinSet, true, 64}, {nearSet, false, 24}, {nearSet, true, 64}}
+
 // Probe tells whether the kernel can do what this package needs, without a change: it is asked to check the table
 // and not told to make it. A kernel that cannot is link.ErrNotSupported.
 func Probe(_ context.Context, host *link.NS) error {
-	return dial(host, func(c *conn) error { return c.commit(base(), 0, true) })
+	return dial(host, func(c *conn) error { return c.commit(base(everyKind), 0, true) })
 }

@@ -23,6 +23,7 @@ const (
 	getRule    = subsysTables<<8 | 7
 	delRule    = subsysTables<<8 | 8
 	newSet     = subsysTables<<8 | 9
+	getSet     = subsysTables<<8 | 10
 	newElement = subsysTables<<8 | 12
 	getElement = subsysTables<<8 | 13
 	delElement = subsysTables<<8 | 14
