@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -130,7 +131,7 @@ func (s *store) release(ctx context.Context, a netip.Addr, who string) error {
 
 // last reads the address that was given last from a set; not valid if that is not known.
 func (s *store) last(n string) netip.Addr {
-	text, err := os.ReadFile(s.path(lastName + n))
+	text, _, err := readLease(s.path(lastName + n))
 	if err != nil {
 		return netip.Addr{} // the search begins at the first address
 	}
@@ -156,7 +157,7 @@ func (s *store) setLast(ctx context.Context, n string, a netip.Addr) error {
 // disk when it is closed, 2 ms here. Killed in between, the file has the end of the old text behind the new one, and names
 // no address, or another one: then the search begins there.
 func overwrite(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a FIFO is an error
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,63 @@ func TestLockOfAFolderThatIsRemoved(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
+// Things in the place of the store's files: none makes a call wait for ever, and none is taken for a lease.
+func TestOddFiles(t *testing.T) {
+	t.Parallel()
+	fifo := func(path string) error { return syscall.Mkfifo(path, 0o600) }
+	linkTo := func(target string) func(string) error {
+		return func(path string) error { return os.Symlink(target, path) }
+	}
+	for _, c := range []struct {
+		name, file string
+		make       func(path string) error
+		code       uint // of an ADD
+	}{
+		{"the lock is a FIFO", "lock", fifo, netconf.CodeBadStore},
+		{"the lock is a folder", "lock", func(path string) error { return os.Mkdir(path, 0o700) }, netconf.CodeBadStore},
+		{"the lock is a link", "lock", linkTo("../elsewhere"), 0},
+		{"the lock is a link to nowhere", "lock", linkTo("/none/lock"), netconf.CodeBadStore},
+		{"the lock is a link to itself", "lock", linkTo("lock"), netconf.CodeBadStore},
+		{"the last address is a FIFO", "last_reserved_ip.0", fifo, netconf.CodeBadStore},
+		{"the index is a FIFO", "last_reserved_ip.cnikit-index", fifo, 0},
+		{"the index is a folder", "last_reserved_ip.cnikit-index", func(path string) error { return os.Mkdir(path, 0o700) }, 0},
+		{"the new lease is a FIFO", "last_reserved_ip.cnikit-new", fifo, 0},
+		{"a lease is a FIFO", "10.0.0.2", fifo, 0},
+		{"a lease is a link to nowhere", "10.0.0.2", linkTo("/none"), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			in := call{dir: t.TempDir(), verb: netconf.Add}
+			path := filepath.Join(in.dir, "net", c.file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.make(path); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			for i := range 2 { // the second one with what the first has left
+				in.id = fmt.Sprint("c", i)
+				result, err := plugin().Call(ctx, in.request(t))
+				if netconf.Code(err) != c.code || ctx.Err() != nil {
+					t.Fatalf("code %d, %v", netconf.Code(err), err)
+				}
+				if err == nil && c.file == "10.0.0.2" && result.IPs[0].Address.IP.String() == c.file {
+					t.Error("its address was given")
+				}
+			}
+			if _, err := os.Lstat(path); err != nil && c.file != "last_reserved_ip.cnikit-new" {
+				t.Error(err)
+			}
+			in.verb = netconf.Del
+			if _, err := plugin().Call(ctx, in.request(t)); c.code == 0 && err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Two hundred processes at once, ours and the reference plugin's, some of them killed in the middle of it: nothing twice,
 // none fails, none waits for one that is dead, and after the DELs of all nothing is left.
 func TestProcessesAtOnce(t *testing.T) {

@@ -17,6 +17,9 @@ func readLease(path string) ([]byte, version, error) {
 	if err := syscall.Fstat(fd, &st); err != nil {
 		return nil, version{}, &os.PathError{Op: "fstat", Path: path, Err: err}
 	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return nil, version{}, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
 	v := version{st.Ino, st.Mtim.Nano()}
 	buf := make([]byte, 0, 512)
 	for {

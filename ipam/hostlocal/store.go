@@ -35,42 +35,48 @@ func open(ctx context.Context, req *netconf.Request, dir string, create bool) (*
 	if s.warn == nil { // a request made by hand
 		s.warn = func(string, ...any) {}
 	}
-	for {
-		_, err := os.Stat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			if !create {
-				return nil, nil
-			}
-			if err = netconf.Before(ctx, "mkdir "+dir); err != nil {
-				return nil, err
-			}
-			err = os.MkdirAll(dir, 0o755)
-		}
-		if err != nil {
-			return nil, s.unusable(err)
-		}
-		taken, err := s.take(ctx)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the folder was removed this moment
-		}
-		if err != nil {
+	for range 100 { // tries: others may remove the folder
+		if there, err := s.folder(ctx, create); err != nil || !there {
 			return nil, err
 		}
-		if taken {
-			break
+		if taken, err := s.take(ctx); err != nil {
+			return nil, err
+		} else if taken {
+			s.index = openIndex(dir, s.path(indexName))
+			return s, nil
 		}
 	}
-	s.index = openIndex(dir, s.path(indexName))
-	return s, nil
+	return nil, s.unusable(errors.New("its lock is another file each time"))
+}
+
+// folder tells whether there is one; create makes it.
+func (s *store) folder(ctx context.Context, create bool) (there bool, err error) {
+	_, err = os.Stat(s.dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return true, nil // what else is wrong is found by the lock
+	}
+	if !create {
+		return false, nil
+	}
+	if err := netconf.Before(ctx, "mkdir "+s.dir); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return false, s.unusable(err)
+	}
+	return true, nil
 }
 
 // take waits for the lock until the context ends. A holder that was killed holds nothing. taken is false if the file
-// was replaced in the meantime.
+// was replaced in the meantime. It may be a link, which the reference plugin follows too.
 func (s *store) take(ctx context.Context) (taken bool, err error) {
 	path := s.path(lockName)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return false, s.unusable(errors.New("its lock is not a regular file")) // to open a FIFO may take for ever
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, err
+		return false, nil
 	}
 	if err != nil {
 		return false, s.unusable(err)
@@ -92,7 +98,9 @@ func (s *store) take(ctx context.Context) (taken bool, err error) {
 		_ = f.Close() // nothing was written
 		return false, s.unusable(err)
 	}
-	if !flock.StillAt(f, path) {
+	locked, err1 := f.Stat()
+	there, err2 := os.Stat(path)
+	if err1 != nil || err2 != nil || !os.SameFile(locked, there) {
 		_ = f.Close() // nothing was written
 		return false, nil
 	}
@@ -234,10 +242,16 @@ func (s *store) holders(of []netip.Addr, known map[netip.Addr]slot) []holding {
 // readers is how many files are read at once: more do not make it faster, since they are in one folder.
 const readers = 4
 
+// missing tells whether an address has no file, nor a link to nowhere in its place.
+func (s *store) missing(a netip.Addr) bool {
+	_, err := os.Lstat(s.path(fileName(a)))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // note puts a lease into the index, or removes it.
 func (s *store) note(ctx context.Context, a netip.Addr, found holding, stale func(who string) bool) error {
 	switch {
-	case errors.Is(found.err, fs.ErrNotExist):
+	case errors.Is(found.err, fs.ErrNotExist) && s.missing(a):
 		return nil
 	case found.same:
 		s.index.addKey(found.key, a, found.version)
