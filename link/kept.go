@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
-	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 )
 
@@ -110,9 +109,4 @@ func warn(req *netconf.Request, msg string, args ...any) {
 	if req.Warn != nil {
 		req.Warn(msg, args...)
 	}
-}
-
-// reportedInside is what the prevResult says of a link in the container; nil if nothing.
-func reportedInside(req *netconf.Request, name string) *types100.Interface {
-	return named(req.Prev, name, true)
 }

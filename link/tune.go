@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 )
 
@@ -200,7 +201,7 @@ type tuned struct {
 
 func (t Tune) key(req *netconf.Request) string { return "link.tune." + ifName(req, t.Interface) }
 
-// Add is Ensure, with the hardware address and MTU noted where the prevResult has the link. A second one is an error that
+// Add is Ensure, with the hardware address and MTU noted where the prevResult, or the result, has the link. A second one is an error that
 // Is netconf.ErrExists.
 func (t Tune) Add(ctx context.Context, req *netconf.Request) error {
 	if t.nothing() {
@@ -213,11 +214,12 @@ func (t Tune) Add(ctx context.Context, req *netconf.Request) error {
 	if err := t.ensure(ctx, n, l); err != nil {
 		return err
 	}
-	if i := reportedInside(req, l.Attrs().Name); i != nil {
-		if t.MAC != nil {
+	for _, result := range []*types100.Result{req.Prev, req.Result} { // the link may have been made by a step before this one
+		i := named(result, l.Attrs().Name, true)
+		if i != nil && t.MAC != nil {
 			i.Mac = t.MAC.String()
 		}
-		if t.MTU != 0 {
+		if i != nil && t.MTU != 0 {
 			i.Mtu = t.MTU
 		}
 	}
@@ -254,7 +256,7 @@ func (t Tune) Check(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	if i := reportedInside(req, name); i != nil {
+	if i := named(req.Prev, name, true); i != nil {
 		var mac netconf.MAC
 		if t.MAC != nil && mac.UnmarshalText([]byte(i.Mac)) == nil && mac != nil {
 			t.MAC = mac

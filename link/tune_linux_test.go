@@ -130,6 +130,20 @@ func TestTuneCheckAllowsALaterPlugin(t *testing.T) {
 	check.Run(t.Context(), t, p).OK(t)
 }
 
+// TestTuneOfALinkOfTheSamePlugin: the step before has made it, and noted it in the result as it was then; its CHECK would
+// not know the new address.
+func TestTuneOfALinkOfTheSamePlugin(t *testing.T) {
+	ns := space(t)
+	p := plugin(link.Veth{}, everything)
+	a := add(ns, ns.Name).Run(t.Context(), t, p).OK(t)
+	if i := a.Result.Interfaces[1]; i.Mac != "02:00:00:00:00:07" || i.Mtu != 1400 {
+		t.Errorf("result %s", a.Stdout)
+	}
+	ns.Run("ip", "link", "set", "eth0", "up")
+	add(ns, ns.Name).With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
+	add(ns, ns.Name).With(netconf.Del).WithPrev(a).Run(t.Context(), t, p).OK(t)
+}
+
 // TestTunePacketSocketIsNotPromisc: somebody listens with tcpdump; that is not what CHECK is about.
 func TestTunePacketSocketIsNotPromisc(t *testing.T) {
 	parallelNS(t)
