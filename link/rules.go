@@ -149,8 +149,9 @@ func (r Rules) check() error {
 	return netconf.Join(errs...)
 }
 
-// Create adds the rules. One that is there is an error that Is netconf.ErrExists, and those that were added before it are
-// taken away again. No rule is listed, so that the thousands of a host do not slow it.
+// Create adds the rules. One that is there is an error that Is netconf.ErrExists. After any error those that were added
+// are taken away again: nobody can tell later which of the rules were there before. No rule is listed, so that the
+// thousands of a host do not slow it.
 func (r Rules) Create(ctx context.Context, n *NS) error {
 	if err := r.check(); err != nil {
 		return err
@@ -158,15 +159,15 @@ func (r Rules) Create(ctx context.Context, n *NS) error {
 	for i, one := range r.Rules {
 		added, err := one.ensure(ctx, n)
 		if err == nil && !added {
-			exists := &Error{Op: "rule add", Name: one.String(), Err: netconf.ErrExists}
-			if err = (Rules{Rules: r.Rules[:i]}).Delete(ctx, n); err == nil {
-				return exists
-			}
-			err = fmt.Errorf("%v; %w", exists, err) // not ErrExists: something was changed
+			err = &Error{Op: "rule add", Name: one.String(), Err: netconf.ErrExists}
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			continue
 		}
+		if undo := (Rules{Rules: r.Rules[:i]}).Delete(context.WithoutCancel(ctx), n); undo != nil {
+			return netconf.Errorf(netconf.Code(err), "%v; and the rules before it are still there: %v", err, undo) // something was changed
+		}
+		return netconf.Unchanged(err)
 	}
 	return nil
 }
@@ -275,10 +276,11 @@ func (r Rules) Check(ctx context.Context, req *netconf.Request) error {
 	return r.Verify(ctx, n)
 }
 
-// Del is Delete for the rules that Add has written down, and for those of r where there is nothing written.
+// Del is Delete for the rules that Add has written down. Where nothing is written no Add has made any: those in the
+// configuration may be another attachment's. A request without State goes by the configuration.
 func (r Rules) Del(ctx context.Context, req *netconf.Request) error {
 	there, err := kept(req, r.key(), &r.Rules)
-	if err != nil {
+	if err != nil || !there && req.State != nil {
 		return err
 	}
 	if r.OnHost || req.Netns != "" {

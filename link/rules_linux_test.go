@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -100,10 +101,31 @@ func TestRuleOfAnotherAttachment(t *testing.T) {
 	container, _, p, call := changer(t, link.Rules{Rules: someRules()[1:]})
 	call.Run(t.Context(), t, p).OK(t)
 	alive := container.Snapshot()
-	call.ContainerID += "b"
-	call.Run(t.Context(), t, plugin(link.Rules{Rules: someRules()})).Fails(t, netconf.CodeExists, "fd00::9")
+	second := call
+	second.ContainerID += "b"
+	both := plugin(link.Rules{Rules: someRules()})
+	second.Run(t.Context(), t, both).Fails(t, netconf.CodeExists, "fd00::9")
 	if diff := alive.Diff(container.Snapshot()); diff != "" {
 		t.Errorf("changed:\n%s", diff)
+	}
+	for range 2 { // as a runtime must after a failed ADD
+		second.With(netconf.Del).Run(t.Context(), t, both).OK(t)
+		if diff := alive.Diff(container.Snapshot()); diff != "" {
+			t.Errorf("DEL of the second took the first one's:\n%s", diff)
+		}
+	}
+	// The first of the second's is added, then something goes wrong: its rollback does not know the third, which is there.
+	ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+		if strings.HasPrefix(op, "rule add from fd00::9") {
+			return errors.New("injected")
+		}
+		return nil
+	})
+	if a := second.Run(ctx, t, both); a.Exit == 0 {
+		t.Error("ADD succeeded")
+	}
+	if diff := alive.Diff(container.Snapshot()); diff != "" {
+		t.Errorf("the rollback of the second took the first one's:\n%s", diff)
 	}
 }
 
