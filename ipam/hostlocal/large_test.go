@@ -54,15 +54,17 @@ func foreign(t *testing.T, dir, address, id string) {
 	write(t, filepath.Join(dir, "net", "last_reserved_ip.0"), address)
 }
 
+// with is the call with an address in its prevResult.
+func (c call) with(address string) call {
+	c.config = strings.Replace(c.config, `"name"`, `"prevResult":{"cniVersion":"1.1.0","ips":[{"address":"`+address+`/22"}]},"name"`, 1)
+	return c
+}
+
 // Which calls read all leases of a large store: none where the index is complete; where it is not, those that cannot
 // know otherwise, once.
 func TestLargeStore(t *testing.T) {
 	t.Parallel()
 	in := call{dir: full(t, 700), config: config(`"subnet":"10.0.0.0/22"`)}
-	with := func(c call, address string) call {
-		c.config = strings.Replace(c.config, `"name"`, `"prevResult":{"cniVersion":"1.1.0","ips":[{"address":"`+address+`/22"}]},"name"`, 1)
-		return c
-	}
 	reads := func(want bool, what string, f func()) {
 		t.Helper()
 		seen := unseen(t, in.dir)
@@ -80,10 +82,10 @@ func TestLargeStore(t *testing.T) {
 		}
 	})
 	reads(false, "STATUS", func() { in.ok(t, netconf.Status) })
-	reads(false, "DEL with a prevResult", func() { with(id(5), "10.0.0.7").ok(t, netconf.Del) })
-	reads(false, "CHECK with a prevResult", func() { with(id(6), "10.0.0.8").ok(t, netconf.Check) })
+	reads(false, "DEL with a prevResult", func() { id(5).with("10.0.0.7").ok(t, netconf.Del) })
+	reads(false, "CHECK with a prevResult", func() { id(6).with("10.0.0.8").ok(t, netconf.Check) })
 	reads(false, "DEL of what ADD has just given", func() { named("a").ok(t, netconf.Del) })
-	reads(true, "DEL with another's address in the prevResult", func() { with(named("none"), "10.0.0.8").ok(t, netconf.Del) })
+	reads(true, "DEL with another's address in the prevResult", func() { named("none").with("10.0.0.8").ok(t, netconf.Del) })
 	if n := len(store(t, in.dir)); n != 699 {
 		t.Fatalf("%d leases", n)
 	}
@@ -172,7 +174,7 @@ func TestLargeStoreIsFilledByOthers(t *testing.T) {
 func TestLargeStoreAndHalfAPrevResult(t *testing.T) {
 	t.Parallel()
 	keys := `"ranges":[[{"subnet":"10.0.0.0/22"}],[{"subnet":"fd00::/64"}]]`
-	in := call{dir: full(t, 400), config: strings.Replace(config(keys), `"name"`, `"prevResult":{"cniVersion":"1.1.0","ips":[{"address":"10.0.3.9/22"}]},"name"`, 1), id: "f"}
+	in := call{dir: full(t, 400), config: config(keys), id: "f"}.with("10.0.3.9")
 	foreign(t, in.dir, "10.0.3.9", "f")
 	foreign(t, in.dir, "fd00::9", "f")
 	in.ok(t, netconf.Del)

@@ -125,27 +125,7 @@ func (w *world) step(t *testing.T) {
 	}
 	switch w.rnd.IntN(10) {
 	case 0, 1, 2, 3:
-		had := w.of(who)
-		c.verb = netconf.Add
-		got, hit, err := c.struck(t, n, harms[name])
-		note("ADD %s: %v %v", who, got, err)
-		switch {
-		case err == nil && len(had) == 0 && len(got) == 2:
-			w.lease[got[0]], w.lease[got[1]] = who, who
-		case err == nil:
-			t.Fatalf("%s has %v, and got %v", who, had, got)
-		case hit && len(had) == 0 && name == "kill": // the runtime's DEL follows
-			c.verb = netconf.Del
-			if _, _, err := c.struck(t, 0, nil); err != nil {
-				t.Fatal(err)
-			}
-		case !hit && len(had) > 0 && !errors.Is(err, netconf.ErrExists):
-			t.Fatalf("%s has %v: %v", who, had, err)
-		case !hit && len(had) == 0 && !errors.Is(err, hostlocal.ErrExhausted):
-			t.Fatal(err)
-		case !hit && len(had) == 0 && len(w.lease) < 12:
-			t.Fatalf("%v: %d leases of 12", err, len(w.lease))
-		}
+		w.add(t, c, name, n, note)
 	case 4, 5:
 		c.verb = netconf.Del
 		_, hit, err := c.struck(t, n, harms[name])
@@ -181,6 +161,33 @@ func (w *world) step(t *testing.T) {
 		w.harmFiles(t, note)
 	}
 	w.look(t)
+}
+
+// add makes an ADD that is harmed in the named way at its n-th operation.
+func (w *world) add(t *testing.T, c call, name string, n int, note func(string, ...any)) {
+	t.Helper()
+	who := c.id + " " + c.ifname
+	had := w.of(who)
+	c.verb = netconf.Add
+	got, hit, err := c.struck(t, n, harms[name])
+	note("ADD %s: %v %v", who, got, err)
+	switch {
+	case err == nil && len(had) == 0 && len(got) == 2:
+		w.lease[got[0]], w.lease[got[1]] = who, who
+	case err == nil:
+		t.Fatalf("%s has %v, and got %v", who, had, got)
+	case hit && len(had) == 0 && name == "kill": // the runtime's DEL follows
+		c.verb = netconf.Del
+		if _, _, err := c.struck(t, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	case !hit && len(had) > 0 && !errors.Is(err, netconf.ErrExists):
+		t.Fatalf("%s has %v: %v", who, had, err)
+	case !hit && len(had) == 0 && !errors.Is(err, hostlocal.ErrExhausted):
+		t.Fatal(err)
+	case !hit && len(had) == 0 && len(w.lease) < 12:
+		t.Fatalf("%v: %d leases of 12", err, len(w.lease))
+	}
 }
 
 func (w *world) gc(t *testing.T, live []string, n int, harm func(func()) error) {

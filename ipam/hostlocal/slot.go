@@ -23,7 +23,6 @@ const (
 func (s *slot) key() uint64      { return binary.LittleEndian.Uint64(s[:]) }
 func (s *slot) kind() uint64     { return binary.LittleEndian.Uint64(s[8:]) }
 func (s *slot) addr() netip.Addr { return netip.AddrFrom16([16]byte(s[16:32])).Unmap() }
-func (s *slot) taken(n int) bool { return s[32+n/8]>>(n%8)&1 == 1 }
 
 func (s *slot) version() version {
 	return version{binary.LittleEndian.Uint64(s[32:]), int64(binary.LittleEndian.Uint64(s[40:]))}
