@@ -48,7 +48,6 @@ var (
 	ipv6Field  = field{8, 16}
 	protoField = field{12, 1}
 	portField  = field{13, 2}
-	countField = field{4, 4} // an integer, in network order
 )
 
 func address(v6 bool) field {
@@ -79,7 +78,7 @@ func fixed() (sets []set) {
 		sets = append(sets,
 			set{setName(portsMap, v6), port, []field{a, portField}},
 			set{setName(addrPortsMap, v6), append([]field{a}, port...), []field{a, portField}},
-			set{setName(singlesMap, v6), port, []field{countField}},
+			set{setName(singlesMap, v6), port, []field{portField}},
 			set{setName(sourcesSet, v6), []field{a}, nil})
 	}
 	return sets
@@ -127,8 +126,11 @@ func (s subnets) rule(do func(e *exprs) *exprs) rule {
 	return rule{s.String(), do(e.bits(register, mask, make([]byte, size)).in(s.String()))}
 }
 
-// layout of the fields: the number that nft knows the type by, and the bytes in registers.
+// layout of the fields: the number that nft knows the type by, and the bytes. Of several each fills its registers.
 func layout(fields []field) (kind, size uint32) {
+	if len(fields) == 1 {
+		return fields[0].kind, fields[0].size
+	}
 	for _, f := range fields {
 		kind = kind<<6 | f.kind
 		size += (f.size + 3) &^ 3

@@ -156,13 +156,13 @@ func ask(ns *skeltest.NS, protocol, to string, wait time.Duration) string {
 
 func exchange(conn net.Conn, wait time.Duration) string {
 	buf := make([]byte, 64)
+	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
+		return err.Error()
+	}
 	if conn.LocalAddr().Network() == "udp" {
 		if _, err := conn.Write([]byte("?")); err != nil {
 			return err.Error()
 		}
-	}
-	if err := conn.SetDeadline(time.Now().Add(wait)); err != nil {
-		return err.Error()
 	}
 	n, err := conn.Read(buf)
 	if err != nil {

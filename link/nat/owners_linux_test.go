@@ -219,12 +219,12 @@ func TestSinglesAreCounted(t *testing.T) {
 	l := newLab(t)
 	a, b := l.container(2), l.container(3)
 	counts := func() string {
-		return shell(t, "nft list map inet cnikit singles4 | grep -o 'tcp . 80 : 0x[0-9a-f]*' || true")
+		return shell(t, "nft list map inet cnikit singles4 | grep -o 'tcp . 80 : [0-9]*' || true")
 	}
 	two, one := portMap("tcp:80:80@192.0.2.1", "tcp:80:80@127.0.0.1"), portMap("tcp:80:80@127.0.0.2")
 	create(t, l, a, two)
 	create(t, l, b, one)
-	if have := counts(); have != "tcp . 80 : 0x00000003\n" {
+	if have := counts(); have != "tcp . 80 : 3\n" {
 		t.Errorf("count %q", have)
 	}
 	if err := two.Ensure(t.Context(), l.host, a.Owner, a.addrs); err != nil {
@@ -233,7 +233,7 @@ func TestSinglesAreCounted(t *testing.T) {
 	if err := portMap("tcp:80:81@192.0.2.1").Ensure(t.Context(), l.host, a.Owner, a.addrs); err != nil { // one less, one changed
 		t.Fatal(err)
 	}
-	if have := counts(); have != "tcp . 80 : 0x00000002\n" {
+	if have := counts(); have != "tcp . 80 : 2\n" {
 		t.Errorf("count after Ensure %q", have)
 	}
 	if err := one.Delete(t.Context(), l.host, b.Owner, b.addrs); err != nil {

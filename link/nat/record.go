@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -80,7 +81,8 @@ func (w claim) changes(c *conn, create bool) ([]op, error) {
 
 // swap makes the changes for elements that go and others that come, and counts those for single addresses.
 func (c *conn) swap(del, add []element) ([]op, error) {
-	var counts []element // by key
+	var counts []element
+	deltas := map[int]int{} // by the index in counts
 	for i, e := range slices.Concat(del, add) {
 		key, ok := singleOf(e)
 		if !ok {
@@ -90,25 +92,28 @@ func (c *conn) swap(del, add []element) ([]op, error) {
 		if at < 0 {
 			at, counts = len(counts), append(counts, key)
 		}
-		n := int32(-1)
-		if i >= len(del) {
-			n = 1
+		if i < len(del) {
+			deltas[at]--
+		} else {
+			deltas[at]++
 		}
-		counts[at].value = binary.BigEndian.AppendUint32(nil, uint32(count(counts[at])+n))
 	}
 	del, add = slices.Clip(del), slices.Clip(add)
-	for _, e := range counts {
+	for i, e := range counts {
+		if deltas[i] == 0 {
+			continue
+		}
 		have, err := c.find(e.set, e.key)
 		if err != nil {
 			return nil, err
 		}
-		n := count(e)
-		if have != nil {
-			n += count(*have)
+		n := deltas[i]
+		if have != nil && len(have.value) >= 2 {
+			n += int(binary.BigEndian.Uint16(have.value))
 			del = append(del, *have)
 		}
 		if n > 0 {
-			e.value = binary.BigEndian.AppendUint32(nil, uint32(n))
+			e.value = binary.BigEndian.AppendUint16(nil, uint16(min(n, math.MaxUint16))) // written as a port is
 			add = append(add, e)
 		}
 	}
@@ -124,13 +129,6 @@ func singleOf(e element) (key element, ok bool) {
 		}
 	}
 	return key, false
-}
-
-func count(e element) int32 {
-	if len(e.value) < 4 {
-		return 0
-	}
-	return int32(binary.BigEndian.Uint32(e.value))
 }
 
 // surplus are the owner's elements that are not in the claim.
