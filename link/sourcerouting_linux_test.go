@@ -159,6 +159,26 @@ func TestSourceRoutingDelWithoutAnything(t *testing.T) {
 	}
 }
 
+// TestSourceRoutingDelOfAnotherContainer: an ADD of another container's, by mistake into the same namespace, was refused; the
+// DEL after it takes nothing.
+func TestSourceRoutingDelOfAnotherContainer(t *testing.T) {
+	parallelNS(t)
+	for _, step := range []link.SourceRouting{{}, {Table: 77}} {
+		container, _, p, call := twoLinks(t, step)
+		a := call.Run(t.Context(), t, p).OK(t)
+		alive := layer3(container)
+		call.WithPrev(a).With(netconf.Del).Run(t.Context(), t, p).OK(t)
+		a = call.Run(t.Context(), t, p).OK(t)
+		other := call.WithPrev(a).With(netconf.Del)
+		other.ContainerID += "b"
+		other.Run(t.Context(), t, p).OK(t)
+		if diff := alive.Diff(layer3(container)); diff != "" {
+			t.Errorf("%+v: changed:\n%s", step, diff)
+		}
+		call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	}
+}
+
 // TestSourceRoutingDelWithoutTheLink: the rules go all the same.
 func TestSourceRoutingDelWithoutTheLink(t *testing.T) {
 	parallelNS(t)

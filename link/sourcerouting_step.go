@@ -3,10 +3,12 @@ package link
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/cnikit/cnikit/netconf"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+	"github.com/vishvananda/netlink"
 )
 
 // sourced is what is kept for DEL.
@@ -103,7 +105,8 @@ func (s SourceRouting) Check(ctx context.Context, req *netconf.Request) error {
 }
 
 // Del puts back what Add wrote down. Without that it takes away what is in the attachment's tables and the rules that lead
-// there; of a table that was given, the rules from the addresses that the interface has, or the prevResult says it has.
+// there; in a request without State also, of a table that was given, the rules from the addresses that the interface has, or
+// the prevResult says it has.
 func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
 	if idle(req, attemptKey{s.Name(), s.owner(req)}) {
 		return nil
@@ -135,19 +138,9 @@ func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sour
 		return err
 	}
 	var from []addressed
-	reader := &planner{plan: &AddressPlan{}, name: o.IfName}
-	for _, ip := range addressesOf(req.Prev, o.IfName) {
-		reader.note(ip, &from) // what cannot be read had no rule
-	}
-	if l != nil && !there {
-		for _, family := range []int{familyV4, familyV6} {
-			have, err := prefixes(n, l, family)
-			if err != nil {
-				return err
-			}
-			for _, p := range have {
-				from = append(from, addressed{prefix: p})
-			}
+	if req.State == nil { // else what Add made is written down, and other rules to a table that was given are others'
+		if from, err = addressesThat(n, l, req.Prev, o.IfName); err != nil {
+			return err
 		}
 	}
 	if there {
@@ -159,4 +152,25 @@ func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sour
 		}
 	}
 	return s.leftover(ctx, n, o, from)
+}
+
+// addressesThat are those that a link has, and that a prevResult says it has.
+func addressesThat(n *NS, l netlink.Link, prev *types100.Result, name string) (list []addressed, err error) {
+	reader := &planner{plan: &AddressPlan{}, name: name}
+	for _, ip := range addressesOf(prev, name) {
+		reader.note(ip, &list) // what cannot be read had no rule
+	}
+	for _, family := range []int{familyV4, familyV6} {
+		var have []netip.Prefix
+		if l != nil {
+			have, err = prefixes(n, l, family)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range have {
+			list = append(list, addressed{prefix: p})
+		}
+	}
+	return list, nil
 }
