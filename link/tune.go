@@ -245,8 +245,8 @@ func (t Tune) prepare(ctx context.Context, req *netconf.Request) (*NS, netlink.L
 	return n, l, keep(ctx, req, t.key(req), tuned{l.Attrs().Index, t.was(l)})
 }
 
-// Check is Verify. A hardware address and an MTU that the prevResult has otherwise are a later plugin's: then they are
-// compared with that.
+// Check is Verify. A hardware address and an MTU may also be what the prevResult says: then a later plugin has changed
+// them. The configuration's are right all the same, since another plugin, before an upgrade, may not have noted them.
 func (t Tune) Check(ctx context.Context, req *netconf.Request) error {
 	if t.nothing() {
 		return nil
@@ -256,13 +256,16 @@ func (t Tune) Check(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	if i := named(req.Prev, name, true); i != nil {
-		var mac netconf.MAC
-		if t.MAC != nil && mac.UnmarshalText([]byte(i.Mac)) == nil && mac != nil {
-			t.MAC = mac
+	l, err := find(n, name)
+	if err != nil {
+		return err
+	}
+	if i := named(req.Prev, name, true); i != nil && l != nil {
+		if t.MAC != nil && sameMAC(i.Mac, l.Attrs().HardwareAddr) {
+			t.MAC = nil
 		}
-		if t.MTU != 0 && i.Mtu != 0 {
-			t.MTU = i.Mtu
+		if t.MTU != 0 && i.Mtu == l.Attrs().MTU {
+			t.MTU = 0
 		}
 	}
 	return t.Verify(ctx, n, name)

@@ -130,6 +130,16 @@ func TestTuneCheckAllowsALaterPlugin(t *testing.T) {
 	check.Run(t.Context(), t, p).OK(t)
 }
 
+// TestTuneCheckAfterAnUpgrade: the reference plugin does not note the MTU.
+func TestTuneCheckAfterAnUpgrade(t *testing.T) {
+	parallelNS(t)
+	_, _, p, call := changer(t, everything)
+	a := call.Run(t.Context(), t, p).OK(t)
+	check := call.With(netconf.Check).WithPrev(a)
+	check.Prev = strings.Replace(check.Prev, "1400", "1500", 1)
+	check.Run(t.Context(), t, p).OK(t)
+}
+
 // TestTuneOfALinkOfTheSamePlugin: the step before has made it, and noted it in the result as it was then; its CHECK would
 // not know the new address.
 func TestTuneOfALinkOfTheSamePlugin(t *testing.T) {
