@@ -148,6 +148,8 @@ func (v *validation) errors(err error, t text) {
 				f.line, f.column = v.lines.Place(t.version)
 			case e.Line > 0:
 				f.line, f.column = e.Line, e.Column
+			case e.Path != "":
+				f.line, f.column = v.placeAround(t, e)
 			}
 			if err == error(e) { // else somebody said more around it
 				f.text = e.Err.Error()
@@ -162,6 +164,20 @@ func (v *validation) errors(err error, t text) {
 		v.add(f)
 		line, column = f.line, f.column // "and 3 more errors" comes behind the last
 	}
+}
+
+// placeAround is where the innermost object or array around something that is missing begins: of "ipam.ranges" the section
+// ipam, else the plugin.
+func (v *validation) placeAround(t text, missing *netconf.Error) (line, column int) {
+	path := missing.Path
+	for i := strings.LastIndexAny(path, ".["); missing.Op == "configuration" && i > 0; i = strings.LastIndexAny(path, ".[") {
+		path = path[:i]
+		var around *netconf.Error
+		if errors.As((&netconf.Request{Config: t.data}).Invalid(path, "missing"), &around) && around.Line > 0 {
+			return around.Line, around.Column
+		}
+	}
+	return v.lines.Place(t.start)
 }
 
 // warned notes what Decode or the plugin warns of. Decode puts the place before its text.
