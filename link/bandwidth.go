@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 )
 
@@ -189,7 +190,31 @@ func (b Bandwidth) Del(ctx context.Context, req *netconf.Request) error {
 			return err
 		}
 	}
-	return b.Delete(ctx, p.host, outer, p.Owner)
+	return netconf.Join(b.Delete(ctx, p.host, outer, p.Owner), deleteUnmarked(ctx, p.host, req.Prev))
+}
+
+// deleteUnmarked takes away an ifb that the reference plugin has made, before an upgrade: it is named in the prevResult, with its
+// hardware address, as that plugin names them. On the host nothing else goes on the word of a prevResult; an ifb is nobody's
+// uplink.
+func deleteUnmarked(ctx context.Context, host *NS, prev *types100.Result) error {
+	if prev == nil {
+		return nil
+	}
+	for _, i := range prev.Interfaces {
+		if i == nil || i.Sandbox != "" || !strings.HasPrefix(i.Name, "bwp") {
+			continue
+		}
+		l, err := find(host, i.Name)
+		if err != nil {
+			return err
+		}
+		if l != nil && l.Type() == ifbKind && l.Attrs().Alias == "" && sameMAC(i.Mac, l.Attrs().HardwareAddr) {
+			if err := remove(ctx, host, l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // GC takes away the ifbs of the network's attachments that are no more.

@@ -126,6 +126,20 @@ func TestBandwidthDelWhateverIsGone(t *testing.T) {
 	}
 }
 
+// TestBandwidthDelAfterAnUpgrade: the reference plugin has made the ifb, without a mark. Others of its kind stay.
+func TestBandwidthDelAfterAnUpgrade(t *testing.T) {
+	_, p, call := shaped(t, both)
+	for i, name := range []string{"bwp0123456789ab", "bwpothers", "ifbothers"} {
+		skeltest.Host(t, "ip", "link", "add", name, "address", "02:00:00:00:01:0"+strconv.Itoa(i), "type", "ifb")
+		t.Cleanup(func() { ignore(t, "ip link del "+name) })
+	}
+	call.Prev = strings.Replace(call.Prev, `[{"name":"vh"}`, `[{"name":"vh"},{"name":"bwp0123456789ab","mac":"02:00:00:00:01:00"},{"name":"bwpothers","mac":"02:00:00:00:01:09"},{"name":"ifbothers","mac":"02:00:00:00:01:02"}`, 1)
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	if links := skeltest.Host(t, "ip", "link"); strings.Contains(links, "bwp0") || !strings.Contains(links, "bwpothers") || !strings.Contains(links, "ifbothers") {
+		t.Errorf("links %s", links)
+	}
+}
+
 // TestBandwidthTwoInterfaces: of one container in one network. The reference plugin names its ifb by the container alone.
 func TestBandwidthTwoInterfaces(t *testing.T) {
 	container, p, call := shaped(t, both)
