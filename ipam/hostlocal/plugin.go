@@ -130,6 +130,7 @@ func (s *store) place(ctx context.Context, all sets, n int, want netip.Addr) (ne
 		}
 		switch who, _, err := s.holder(a); {
 		case err == nil && who == "" || s.index.trusted && !want.IsValid(): // garbage, or the index is wrong
+			s.wrong = s.index.trusted
 			if err := s.rebuildAround(ctx); err != nil {
 				return a, err
 			}

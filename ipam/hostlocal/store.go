@@ -22,6 +22,7 @@ type store struct {
 	lock  *os.File
 	index *index
 	made  version // of the new lease
+	wrong bool    // the index was seen to be: nothing of it is kept when it is made anew
 }
 
 // small is the number of files up to which an index that is not trusted is made anew by any call. Above it an ADD
@@ -175,7 +176,7 @@ func (s *store) rebuild(ctx context.Context, stale func(who string) bool) error 
 		slots *= 2
 	}
 	var known map[netip.Addr]slot
-	if stale == nil { // else it is owners that are wanted, not their hashes
+	if stale == nil && !s.wrong { // else it is owners that are wanted, not their hashes
 		known = s.index.known()
 	}
 	s.index.clear(slots)
@@ -293,7 +294,8 @@ func (s *store) held(ctx context.Context, who ...string) (map[netip.Addr]string,
 				found[a] = w
 				continue
 			}
-			if s.index.trusted {
+			if s.index.trusted && !s.wrong {
+				s.wrong = true
 				if err := s.rebuild(ctx, nil); err != nil {
 					return nil, err
 				}
