@@ -151,6 +151,20 @@ func conformance(t *testing.T, command, path, name, plugin string, ids []string)
 	return outcomes
 }
 
+// The faults are in the soak: that a text is no longer what it was must not be found there, hours later.
+func TestSeededTextsAreWhatIsThere(t *testing.T) {
+	t.Parallel()
+	for _, s := range seeded {
+		source, err := os.ReadFile(filepath.Join("..", "..", s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(source), s.old); n != 1 {
+			t.Errorf("%s: %s has this %d times, expected once: say the fault anew:\n%s", s.fault, s.file, n, s.old)
+		}
+	}
+}
+
 // build builds the example with the fault in it, from a copy of the file, and returns the program.
 func (s seed) build(t *testing.T) string {
 	t.Helper()
