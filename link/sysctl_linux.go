@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -14,7 +16,7 @@ import (
 // link) the error is one for which [Gone] is true.
 func (n *NS) Sysctl(ctx context.Context, key, value string) error {
 	have, err := n.ReadSysctl(key)
-	if err != nil || have == value {
+	if err == nil && have == value || err != nil && !errors.Is(err, fs.ErrPermission) { // some can be written alone: route/flush
 		return err
 	}
 	if err = netconf.Before(ctx, "sysctl "+key+"="+value); err != nil {

@@ -3,6 +3,8 @@ package link
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -132,22 +134,34 @@ func (s Sysctls) Ensure(ctx context.Context, n *NS, ifname string) error {
 	if err != nil {
 		return err
 	}
-	return setAll(ctx, n, list)
+	_, err = setAll(ctx, n, list)
+	return err
 }
 
-func setAll(ctx context.Context, n *NS, list []setting) error {
-	return n.Do(func() error { // one visit for all
+// setAll sets the parameters, and tells which of them the kernel has rounded: a time in milliseconds to its clock's ticks.
+func setAll(ctx context.Context, n *NS, list []setting) (rounded map[string]string, err error) {
+	err = n.Do(func() error { // one visit for all
 		for _, s := range list {
 			have, err := n.ReadSysctl(s.key)
-			if err == nil && !sameValue(have, s.value) {
+			if err == nil && sameValue(have, s.value) {
+				continue
+			}
+			if err == nil || errors.Is(err, fs.ErrPermission) {
 				err = n.Sysctl(ctx, s.key, s.value)
 			}
 			if err != nil {
 				return absent(s.key, err)
 			}
+			if have, err = n.ReadSysctl(s.key); err == nil && !sameValue(have, s.value) {
+				if rounded == nil {
+					rounded = map[string]string{}
+				}
+				rounded[s.key] = have
+			}
 		}
 		return nil
 	})
+	return rounded, err
 }
 
 // absent says of a parameter that is not there that the kernel lacks it.
@@ -159,8 +173,12 @@ func absent(key string, err error) error {
 }
 
 // Verify compares the parameters; all differences are reported together, and each Is netconf.ErrDifferent. Numbers and
-// blanks are compared as the kernel takes them.
+// blanks are compared as the kernel takes them. What can be written alone is not looked at.
 func (s Sysctls) Verify(_ context.Context, n *NS, ifname string) error {
+	return s.verify(n, ifname, nil)
+}
+
+func (s Sysctls) verify(n *NS, ifname string, rounded map[string]string) error {
 	list, err := s.settings(ifname)
 	if err != nil {
 		return err
@@ -169,9 +187,11 @@ func (s Sysctls) Verify(_ context.Context, n *NS, ifname string) error {
 	for _, s := range list {
 		have, err := n.ReadSysctl(s.key)
 		switch {
+		case errors.Is(err, fs.ErrPermission):
+			err = nil
 		case err != nil && Gone(err):
 			err = different(s.key, "the sysctl", s.value, "not there")
-		case err == nil && !sameValue(have, s.value):
+		case err == nil && !sameValue(have, s.value) && have != rounded[s.key]:
 			err = different(s.key, "the sysctl", s.value, have)
 		}
 		errs = append(errs, err)
@@ -181,8 +201,9 @@ func (s Sysctls) Verify(_ context.Context, n *NS, ifname string) error {
 
 // written is what is kept for DEL: the interface's own parameters as they were.
 type written struct {
-	Index int // of the link: another one of the same name is left alone
-	Was   map[string]string
+	Index   int // of the link: another one of the same name is left alone
+	Was     map[string]string
+	Rounded map[string]string // what the kernel has made of a value, for CHECK
 }
 
 func (s Sysctls) key(req *netconf.Request) string { return "link.sysctls." + ifName(req, s.Interface) }
@@ -192,46 +213,48 @@ func (s Sysctls) Add(ctx context.Context, req *netconf.Request) error {
 	if len(s.Values) == 0 {
 		return nil
 	}
-	n, list, err := s.prepare(ctx, req)
+	n, list, was, err := s.prepare(ctx, req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
-	return setAll(ctx, n, list)
+	if was.Rounded, err = setAll(ctx, n, list); err != nil || was.Rounded == nil {
+		return err
+	}
+	return keep(ctx, req, s.key(req), was)
 }
 
 // prepare looks, and writes down how the interface's own parameters are.
-func (s Sysctls) prepare(ctx context.Context, req *netconf.Request) (*NS, []setting, error) {
+func (s Sysctls) prepare(ctx context.Context, req *netconf.Request) (n *NS, list []setting, was written, err error) {
 	name := ifName(req, s.Interface)
-	list, err := s.settings(name)
-	if err != nil {
-		return nil, nil, err
+	if list, err = s.settings(name); err != nil {
+		return nil, nil, was, err
 	}
 	n, l, err := chained(req, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, was, err
 	}
-	var before written
-	switch there, err := kept(req, s.key(req), &before); {
+	switch there, err := kept(req, s.key(req), &was); {
 	case err != nil:
-		return nil, nil, err
-	case there && before.Index == l.Attrs().Index:
-		return nil, nil, done("sysctls of", name)
+		return nil, nil, was, err
+	case there && was.Index == l.Attrs().Index:
+		return nil, nil, was, done("sysctls of", name)
 	}
-	was := written{l.Attrs().Index, map[string]string{}}
+	was = written{Index: l.Attrs().Index, Was: map[string]string{}}
 	for _, x := range list {
 		have, err := n.ReadSysctl(x.key)
-		if err != nil {
-			return nil, nil, absent(x.key, err)
-		}
-		if !sameValue(have, x.value) && slices.Contains(strings.Split(x.key, "/"), name) {
+		switch {
+		case errors.Is(err, fs.ErrPermission): // it can be written alone
+		case err != nil:
+			return nil, nil, was, absent(x.key, err)
+		case !sameValue(have, x.value) && slices.Contains(strings.Split(x.key, "/"), name):
 			was.Was[x.key] = have
 		}
 	}
-	return n, list, keep(ctx, req, s.key(req), was)
+	return n, list, was, keep(ctx, req, s.key(req), was)
 }
 
-// Check is Verify.
-func (s Sysctls) Check(ctx context.Context, req *netconf.Request) error {
+// Check is Verify; what the kernel has rounded at ADD is right.
+func (s Sysctls) Check(_ context.Context, req *netconf.Request) error {
 	if len(s.Values) == 0 {
 		return nil
 	}
@@ -239,7 +262,11 @@ func (s Sysctls) Check(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.Verify(ctx, n, ifName(req, s.Interface))
+	var made written
+	if _, err := kept(req, s.key(req), &made); err != nil {
+		return err
+	}
+	return s.verify(n, ifName(req, s.Interface), made.Rounded)
 }
 
 // Del gives back the interface's own parameters, as far as it is still there. What the kernel refuses is a warning.

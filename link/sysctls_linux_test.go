@@ -122,3 +122,35 @@ func TestSysctlsRolledBack(t *testing.T) {
 		t.Errorf("log_martians and rp_filter: %q", got)
 	}
 }
+
+// TestSysctlsThatTheKernelRounds: to the ticks of its clock, 4 ms where it has 250 in a second. CHECK failed for ever.
+func TestSysctlsThatTheKernelRounds(t *testing.T) {
+	parallelNS(t)
+	const key = "net.ipv4.neigh.eth0.retrans_time_ms"
+	container, _, p, call := changer(t, link.Sysctls{Values: map[string]string{"net.ipv4.neigh.IFNAME.retrans_time_ms": "1001"}})
+	a := call.Run(t.Context(), t, p).OK(t)
+	if got := strings.TrimSpace(container.Run("sysctl", "-n", key)); got == "1001" {
+		t.Log("this kernel has a clock that does not round it")
+	}
+	check := call.With(netconf.Check).WithPrev(a)
+	check.Run(t.Context(), t, p).OK(t)
+	container.Run("sysctl", "-qw", key+"=900")
+	check.Run(t.Context(), t, p).Fails(t, netconf.CodeDifferent, "retrans_time_ms")
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	if got := strings.TrimSpace(container.Run("sysctl", "-n", key)); got != "1000" {
+		t.Errorf("after DEL: %s", got)
+	}
+}
+
+// TestSysctlsThatCanBeWrittenAlone: net.ipv4.route.flush has no value to be read.
+func TestSysctlsThatCanBeWrittenAlone(t *testing.T) {
+	parallelNS(t)
+	_, _, p, call := changer(t, link.Sysctls{Values: map[string]string{"net.ipv4.route.flush": "1"}})
+	var ops []string
+	a := call.Run(netconf.WithFault(t.Context(), recording(&ops)), t, p).OK(t)
+	if !slices.Contains(ops, "sysctl net/ipv4/route/flush=1") {
+		t.Errorf("the hook saw %q", ops)
+	}
+	call.With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+}
