@@ -7,7 +7,7 @@
 //   - [github.com/cnikit/cnikit/skel]: the entry of a plugin; verbs, order, rollback, lock, state, the
 //     one document on stdout.
 //   - [github.com/cnikit/cnikit/link]: links, addresses and routes in any network namespace, as steps and
-//     as a core for daemons.
+//     as a core for daemons; below it [github.com/cnikit/cnikit/link/nat], masquerade and port mapping.
 //   - [github.com/cnikit/cnikit/ipam]: addresses, from the IPAM plugin that the configuration names, or static ones.
 //   - [github.com/cnikit/cnikit/delegate]: running another plugin, a binary or a Go value.
 //   - [github.com/cnikit/cnikit/netconf]: a call, decoded; a result, encoded; error codes. The vocabulary
