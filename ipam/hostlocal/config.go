@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
+	cniversion "github.com/containernetworking/cni/pkg/version"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -79,8 +80,12 @@ func validate(req *netconf.Request) error {
 }
 
 func do(ctx context.Context, req *netconf.Request) error {
-	if req.Command == netconf.Version {
-		return nil // all versions are served
+	known := cniversion.All.SupportedVersions()
+	switch {
+	case !req.Lenient() && !slices.Contains(known, req.Network.CNIVersion):
+		return netconf.Unchanged(netconf.Errorf(netconf.CodeIncompatibleVersion, "version %q is not supported: expected one of %v", req.Network.CNIVersion, known))
+	case req.Command == netconf.Version:
+		return nil
 	}
 	conf, err := own(req)
 	if err != nil {
