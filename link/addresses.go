@@ -15,6 +15,8 @@ import (
 // attachment. In a chained plugin, whose interface is in the prevResult, it adds what is in
 // Result to what is there; what is in the prevResult is the other plugin's, and stays.
 //
+// A result has no word for routes to nowhere (blackhole): a plugin that wants them has a step of its own.
+//
 // A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is.
 //
 // It writes these sysctls, on the link itself and on no other, before the link is up. Those of IPv6 only where

@@ -19,8 +19,10 @@
 // What it promises:
 //
 //   - The kernel is the record: no file says what was made. Links carry their owner as alias, group and
-//     (on the host) name, routes the protocol number [Protocol]. So DEL works without
-//     a namespace, without a prevResult, after a kill between any two messages, and twice.
+//     (on the host) name, routes and rules the protocol number [Protocol], queueing disciplines
+//     [ShapeHandle]. So DEL works without a namespace, without a prevResult, after a kill between any
+//     two messages, and twice. What the kernel cannot remember, how another's link was before, is in
+//     req.State, written before the change.
 //   - A link that is not the owner's is never changed and never deleted. It is the owner's by its alias, by its
 //     group where it has no alias (killed between the two messages), or, inside a container and without a
 //     mark of any attachment, because the prevResult names it with the same hardware address. To go
