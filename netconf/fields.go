@@ -70,6 +70,15 @@ func fieldByIndex(v reflect.Value, index []int) reflect.Value {
 	return v
 }
 
+// Nearest returns the known name that a mistyped one may stand for, for "did you mean": at most two slips of the finger
+// away, or one for a name of up to four letters. It is "" if none is near, and for a known name itself.
+func Nearest(name string, known ...string) string {
+	if slices.Contains(known, name) {
+		return ""
+	}
+	return nearest(name[:min(len(name), maxPath)], known)
+}
+
 // nearest returns the known name that a mistyped one may stand for, "" if none is near: at most two
 // slips of the finger away, or one for a name of up to four letters.
 func nearest(name string, known []string) string {

@@ -84,3 +84,13 @@ func TestLinesFindPlacesInAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// A name that is known is no slip of another.
+func TestAKnownNameIsNoSlip(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"host-locall": "host-local", "statik": "static", "static": "", "dhcp": "", "": "", strings.Repeat("static", 1000): ""} {
+		if got := Nearest(name, "host-local", "static", "statics"); got != want {
+			t.Errorf("%.20q: %q, expected %q", name, got, want)
+		}
+	}
+}
