@@ -3,6 +3,8 @@ package ipam
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -39,8 +41,9 @@ type Step interface {
 // is rejected, since a result of these versions cannot be without an address, and better now than when
 // all the work is done. Also rejected, with code 7, are a section that has keys and no type, a type
 // that cannot be a program's name, and the calling plugin's own type, which would call itself without
-// end; see [netconf.Request.Reject]. So is what the Validate of one of inProcess finds. A DEL or GC only warns, and releases nothing: with such a section
-// no ADD was served. Nor was one with a network's name that is none.
+// end; see [netconf.Request.Reject]. So is what the Validate of one of inProcess finds. A DEL or GC only warns, and
+// releases nothing: with such a section no ADD was served. Nor was one with a network's name that is none. Of a type that
+// is one or two letters off that of one of inProcess the call is warned: a program of that name may be meant.
 func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 	name := req.Network.IPAM.Type
 	if name == "" {
@@ -57,17 +60,52 @@ func FromConfig(req *netconf.Request, inProcess ...delegate.InProcess) Step {
 	}
 	for _, p := range inProcess {
 		if p.Type == name {
-			if p.Validate != nil && !req.Lenient() && req.Command != netconf.Version {
-				req.Reject(p.Validate(req))
-			}
-			return &step{name, p}
+			s := &step{name: name, plugin: p}
+			s.validate(req, p)
+			return s
 		}
 	}
 	if name == req.Network.Type {
 		refuse(req, req.Invalid("ipam.type", "%q is the plugin itself: expected the name of an IPAM plugin", name))
 		return nil
 	}
-	return &step{name, delegate.Exec{Type: name}}
+	hint(req, name, inProcess)
+	return &step{name: name, plugin: delegate.Exec{Type: name}}
+}
+
+// validate asks a Go value what is wrong with its section. What it warns of, the value would warn of once more in the call.
+func (s *step) validate(req *netconf.Request, p delegate.InProcess) {
+	if p.Validate == nil || req.Lenient() || req.Command == netconf.Version {
+		return
+	}
+	own := req.As(req.Command)
+	own.Warn = func(msg string, args ...any) {
+		s.said = append(s.said, msg)
+		warn(req, msg, args...)
+	}
+	err := p.Validate(own)
+	for _, noted := range netconf.Split(own.Rejected()) {
+		req.Reject(noted)
+	}
+	req.Reject(err)
+}
+
+// hint warns of a type that is nearly one of those that are compiled in.
+func hint(req *netconf.Request, name string, inProcess []delegate.InProcess) {
+	var known []string
+	for _, p := range inProcess {
+		known = append(known, p.Type)
+	}
+	near := netconf.Nearest(name, known...)
+	if near == "" || req.Command == netconf.Version {
+		return
+	}
+	text := fmt.Sprintf("%q is not compiled in, and looked for in CNI_PATH; did you mean %q?", name, near)
+	var at *netconf.Error
+	if errors.As(req.Invalid("ipam.type", "%s", text), &at) && at.Line > 0 { // as netconf.Decode tells places
+		text = fmt.Sprintf("configuration: line %d, column %d: ipam.type: %s", at.Line, at.Column, text)
+	}
+	warn(req, text)
 }
 
 // withoutType says what is wrong with a configuration that names no IPAM plugin; nil if it wants none.

@@ -1,9 +1,11 @@
 package ipam_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/ipam"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -76,5 +78,19 @@ func TestUnreadableConfigurationOnDel(t *testing.T) {
 	req, err := netconf.Parse(func(key string) string { return env[key] }, strings.NewReader(""))
 	if err != nil || ipam.FromConfig(req) != nil || req.Rejected() != nil {
 		t.Errorf("VERSION: %v, rejected %v", err, req.Rejected())
+	}
+}
+
+// A slip in the type of a compiled-in plugin is a program's name like any other, and was told of by the ADD, when the link was
+// made; validate said "ok".
+func TestATypeNearlyCompiledInIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	fake := delegate.InProcess{Type: "fake"}
+	for typ, want := range map[string]string{"fke": `configuration: line 1, column 88: ipam.type: "fke" is not compiled in, and looked for in CNI_PATH; did you mean "fake"?`, "fake": "", "dhcp": ""} {
+		req, log := call(t, netconf.Add, strings.Replace(withIPAM, `"fake"`, strconv.Quote(typ), 1))
+		step := ipam.FromConfig(req, fake)
+		if err := req.Rejected(); step == nil || err != nil || strings.TrimSpace(log.String()) != want {
+			t.Errorf("%s: rejected %v, warned %q, expected %q", typ, err, log, want)
+		}
 	}
 }

@@ -50,7 +50,26 @@ var _ Step = Static{}
 
 // StaticInProcess is [Static] in the place of the program "static", for [FromConfig]: no second process, and no
 // program to install.
-func StaticInProcess() delegate.InProcess { return delegate.InProcess{Type: "static", Do: doStatic} }
+func StaticInProcess() delegate.InProcess {
+	return delegate.InProcess{Type: "static", Do: doStatic, Validate: validateStatic}
+}
+
+// ownStatic is the section of a request that is the caller's: so are the other keys, and it is the caller who is strict.
+func ownStatic(req *netconf.Request) (Static, error) {
+	req.Section, req.Strict = "ipam", false
+	conf, err := netconf.Decode[struct {
+		IPAM Static `json:"ipam"`
+	}](req, nil)
+	return conf.IPAM, err
+}
+
+func validateStatic(req *netconf.Request) error {
+	conf, err := ownStatic(req.As(req.Command))
+	if err != nil {
+		return err
+	}
+	return conf.Validate(req)
+}
 
 func doStatic(ctx context.Context, req *netconf.Request) error {
 	known := version.All.SupportedVersions()
@@ -62,20 +81,17 @@ func doStatic(ctx context.Context, req *netconf.Request) error {
 	case req.Command == netconf.Version:
 		return nil
 	}
-	req.Section = "ipam" // the other keys are the caller's
-	conf, err := netconf.Decode[struct {
-		IPAM Static `json:"ipam"`
-	}](req, nil)
+	conf, err := ownStatic(req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
 	switch req.Command {
 	case netconf.Add:
-		return conf.IPAM.Add(ctx, req)
+		return conf.Add(ctx, req)
 	case netconf.Check:
-		return conf.IPAM.Check(ctx, req)
+		return conf.Check(ctx, req)
 	}
-	return conf.IPAM.Status(ctx, req)
+	return conf.Status(ctx, req)
 }
 
 // Name is "static", for errors and logs.

@@ -284,6 +284,31 @@ func TestStaticIsAStep(t *testing.T) {
 	}
 }
 
+// In the place of the program it was asked when the link was made, and PLUGIN validate said that the section was fine. What
+// is unknown in it is told then too, and once.
+func TestStaticInProcessIsRefusedBeforeAnyWork(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[netconf.Command]int{netconf.Add: 2, netconf.Check: 2, netconf.Status: 2, netconf.Del: 0, netconf.GC: 0, netconf.Version: 0} {
+		req := static(t, netconf.Add, "1.1.0", `,"addresses":[{"address":"10.0.0.5/33"}],"routes":[{"dst":7}]`, "", nil)
+		req.Command = command
+		step := ipam.FromConfig(req, ipam.StaticInProcess())
+		errs := netconf.Split(req.Rejected())
+		if step == nil || len(errs) != want || want > 0 && !strings.Contains(fmt.Sprint(errs), "ipam.addresses[0].address (line 1, column ") {
+			t.Errorf("%s: step %v, rejected %v", command, step, errs)
+		}
+	}
+	req := static(t, netconf.Add, "1.1.0", `,"adresses":[]`+lan, "", nil)
+	var said []string
+	req.Warn = func(msg string, _ ...any) { said = append(said, msg) }
+	step := ipam.FromConfig(req, ipam.StaticInProcess())
+	if err := req.Rejected(); err != nil || len(said) != 1 || !strings.Contains(said[0], `did you mean "addresses"?`) {
+		t.Errorf("%v, warned %q", err, said)
+	}
+	if err := step.Add(t.Context(), req); err != nil || len(said) != 1 {
+		t.Errorf("%v, warned %q", err, said)
+	}
+}
+
 // Asked by VERSION, as delegate.Network.Validate does, the Go value says whether it serves the version, and does not look at
 // the configuration.
 func TestStaticInProcessIsAskedForItsVersion(t *testing.T) {

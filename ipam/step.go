@@ -20,6 +20,7 @@ import (
 type step struct {
 	name   string
 	plugin delegate.Plugin
+	said   []string // what the plugin has warned of before any work
 }
 
 func (s *step) Name() string { return "ipam" }
@@ -146,6 +147,7 @@ func (s *step) forward(ctx context.Context, req *netconf.Request) error {
 // IgnoreUnknown, at a key that was meant for somebody else. It fails on DEL too, so an address could
 // never be released. It reads them before it does anything.
 func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result, error) {
+	req = s.quieter(req)
 	result, err := s.plugin.Call(ctx, req)
 	if err != nil && unreadable(err, req.Command) {
 		again := req.As(req.Command)
@@ -166,6 +168,20 @@ func (s *step) call(ctx context.Context, req *netconf.Request) (*types100.Result
 		err = netconf.Unchanged(netconf.Errorf(netconf.CodeTryAgainLater, "%w", err)) // nothing was asked; its own code is 999
 	}
 	return result, err
+}
+
+// quieter is the request without the warnings that were given already.
+func (s *step) quieter(req *netconf.Request) *netconf.Request {
+	if len(s.said) == 0 {
+		return req
+	}
+	own := req.As(req.Command)
+	own.Warn = func(msg string, args ...any) {
+		if !slices.Contains(s.said, msg) {
+			warn(req, msg, args...)
+		}
+	}
+	return own
 }
 
 // noDaemon tells whether an error of the reference dhcp plugin says that no daemon listens on its socket. The daemon

@@ -70,9 +70,7 @@ func own(req *netconf.Request) (Config, error) {
 }
 
 func validate(req *netconf.Request) error {
-	quiet := req.As(req.Command)
-	quiet.Warn = nil // do says it
-	conf, err := own(quiet)
+	conf, err := own(req.As(req.Command))
 	if err != nil {
 		return err
 	}

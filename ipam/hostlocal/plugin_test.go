@@ -118,8 +118,8 @@ func TestRefusedBeforeAnyWork(t *testing.T) {
 	in := call{verb: netconf.Add, dir: t.TempDir(), config: config(`"subnet":"10.9.0.0/24","subnets":1`), log: log}
 	req = in.request(t)
 	step := ipam.FromConfig(req, hostlocal.InProcess())
-	if err := req.Rejected(); err != nil {
-		t.Error(err)
+	if err := req.Rejected(); err != nil || strings.Count(log.String(), "ipam.subnets") != 1 {
+		t.Errorf("%v, warned %q", err, log)
 	}
 	if err := step.Add(t.Context(), req); err != nil || strings.Count(log.String(), "ipam.subnets") != 1 {
 		t.Errorf("%v, warned %q", err, log)
