@@ -45,7 +45,8 @@ func (c Command) known() bool {
 
 // Recorder keeps bytes for one attachment between its ADD and its DEL, for what the kernel cannot
 // remember: where a moved device came from, a value that DEL must restore. Keys are the author's.
-// skel's Recorder writes files; what it keeps does not outlive a reboot, as the attachment does not.
+// skel's Recorder writes files; what it keeps does not outlive a reboot, as the attachment does not. A DEL whose
+// configuration no longer names the network gets what was kept for its container and interface, and the name with it.
 type Recorder interface {
 	Save(key string, data []byte) error // replaces what was there, atomically
 	Load(key string) ([]byte, error)    // nil, nil when there is nothing

@@ -156,6 +156,7 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 		return c.serves(req)
 	}
 	req.Strict = req.Strict || c.strict
+	c.named(ctx, req)
 	steps, err := c.check(req)
 	if err != nil {
 		return err

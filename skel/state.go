@@ -31,6 +31,43 @@ func (c *core) recorder(ctx context.Context, req *netconf.Request) netconf.Recor
 	return store.Open(ctx, c.attachment(req), req.Command)
 }
 
+// named gives a DEL that names no network, since its configuration no longer decodes, that of the record which the plugin
+// keeps for the container and interface: what a step has saved is then found, and what carries the network's name too.
+func (c *core) named(ctx context.Context, req *netconf.Request) {
+	if req.Command != netconf.Del || req.State != nil || netconf.CheckName(req.Network.Name) == nil {
+		return
+	}
+	records, err := state.Store{Dir: c.runDir}.Find(ctx, c.name, req.ContainerID, req.IfName)
+	switch {
+	case err != nil:
+		req.Warn("the DEL names no network: what is kept for the attachment is not found, and stays until GC", "error", err.Error())
+		return
+	case len(records) == 0:
+		return
+	case len(records) > 1:
+		req.Warn("the DEL names no network, and something is kept for several: it stays until GC", "networks", networks(records))
+		return
+	}
+	name := records[0].Attachment().Network
+	req.Warn("the DEL names no network: goes on with the one that something is kept for", "found", name)
+	if config, err := netconf.Patch(req.Config, "name", quoted(name)); err == nil { // else it is no JSON
+		req.Config = config
+		req.Network, err = netconf.ParseNetwork(config)
+		if err != nil && req.Warnings() == nil { // Parse has said it
+			req.Warn("goes on: " + err.Error())
+		}
+	}
+	req.Network.Name = name
+}
+
+func networks(records []*state.Record) string {
+	var names []string
+	for _, r := range records {
+		names = append(names, r.Attachment().Network)
+	}
+	return strings.Join(names, " ")
+}
+
 // noState is the State of a call that is of no attachment.
 type noState struct{ command netconf.Command }
 

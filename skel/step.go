@@ -20,7 +20,10 @@ type Step interface {
 	Check(ctx context.Context, req *netconf.Request) error
 	// Del takes the part away, if it is this attachment's. What is gone already is no error. It works
 	// without a netns, without a prevResult, and when Add never ran or died half-way. It is also what
-	// rolls an Add back: req.Result then is what the Add had recorded.
+	// rolls an Add back: req.Result then is what the Add had recorded. Of a configuration that no longer decodes not
+	// even req.Network.Name is sure: it is empty, unless something is in req.State, by which skel finds it. What is known
+	// by the network's name alone is then left, with a warning, to a later DEL or to GC; what is known by container and
+	// interface is taken.
 	Del(ctx context.Context, req *netconf.Request) error
 }
 

@@ -83,6 +83,24 @@ func (s Store) at(ctx context.Context, key string, command netconf.Command) *Rec
 // too, and what a killed writer left. A store without a folder has none. A long name whose record cannot be read
 // is not known to be of this network and is left out where not enough of it is left.
 func (s Store) List(ctx context.Context, plugin, network string) ([]*Record, error) {
+	return s.list(ctx, func(r *Record) bool { return r.identify(plugin, network) })
+}
+
+// Find returns the records of an attachment of any network, for a DEL whose configuration does not say which: a
+// container has one interface of a name, so there is one at most, unless an older one was never deleted. What cannot be
+// read is found by its file's name, where that is not too long to tell.
+func (s Store) Find(ctx context.Context, plugin, containerID, ifname string) ([]*Record, error) {
+	return s.list(ctx, func(r *Record) bool {
+		of, ok := fromKey(r.Key())
+		if f, err := readFile(r.base + ending); !ok && err == nil {
+			of, ok = f.Attachment, f.Attachment.Key() == r.Key()
+		}
+		r.of = of
+		return ok && of == Attachment{plugin, of.Network, containerID, ifname}
+	})
+}
+
+func (s Store) list(ctx context.Context, wanted func(*Record) bool) ([]*Record, error) {
 	names, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, netconf.Errorf(netconf.CodeBadStore, "state: %w", err)
@@ -95,8 +113,7 @@ func (s Store) List(ctx context.Context, plugin, network string) ([]*Record, err
 			continue
 		}
 		seen[key] = true
-		r := s.at(ctx, key, netconf.GC)
-		if r.identify(plugin, network) {
+		if r := s.at(ctx, key, netconf.GC); wanted(r) {
 			records = append(records, r)
 		}
 	}
