@@ -22,9 +22,15 @@ const errChanged = syscall.Errno(85)
 // machine makes some hundred changes a second at most.
 const maxDumps = 50
 
+// carrier takes messages to the kernel and answers back: a socket, and in tests what plays the kernel.
+type carrier interface {
+	send(b []byte) error
+	receive() ([]byte, error)
+}
+
 // conn speaks with a namespace's netfilter.
 type conn struct {
-	s    *socket
+	s    carrier
 	seq  uint32
 	rest []byte // what was received and not yet read
 }

@@ -51,6 +51,17 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
+func (l *lab) owner(id string) link.Owner {
+	return link.Owner{Network: "net", ContainerID: id, IfName: "eth0"}
+}
+
+func prefixes(all ...string) (out []netip.Prefix) {
+	for _, p := range all {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
+}
+
 func shell(t testing.TB, script string) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-ec", script).CombinedOutput()
@@ -70,13 +81,14 @@ type container struct {
 
 func (l *lab) container(n int) *container {
 	l.t.Helper()
-	c := &container{NS: skeltest.NewNS(l.t), Owner: link.Owner{Network: "net", ContainerID: fmt.Sprint("c", n), IfName: "eth0"}}
-	c.addrs = []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("10.1.0.%d/24", n)), netip.MustParsePrefix(fmt.Sprintf("fd00:1::%d/64", n))}
+	c := &container{NS: skeltest.NewNS(l.t), Owner: l.owner(fmt.Sprint("c", n))}
+	c.addrs = prefixes(fmt.Sprintf("10.1.0.%d/24", n), fmt.Sprintf("fd00:1::%d/64", n))
 	shell(l.t, fmt.Sprintf(`ip link add port%d type veth peer name eth0 netns %s; sysctl -qw net.ipv6.conf.port%d.accept_dad=0
 		ip link set port%d master br7 up; bridge link set dev port%d hairpin on`, n, c.Name, n, n, n))
 	c.Run("sh", "-ec", fmt.Sprintf(`sysctl -qw net.ipv6.conf.eth0.accept_dad=0; ip addr add %s dev eth0; ip addr add %s dev eth0 nodad; ip link set eth0 up
 		ip route add default via 10.1.0.1; ip -6 route add default via fd00:1::1`, c.addrs[0], c.addrs[1]))
-	l.t.Cleanup(c.NS.Remove)
+	// With the namespace it goes in the kernel's own time, and the next test's has its name.
+	l.t.Cleanup(func() { shell(l.t, fmt.Sprintf("ip link del port%d 2>/dev/null || true", n)) })
 	return c
 }
 

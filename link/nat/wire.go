@@ -16,7 +16,7 @@ const (
 	batchEnd   = 0x11
 	batchGenID = 1 // attribute of batchBegin: the batch is for this generation of the ruleset alone
 
-	newTable   = subsysTables<<8 | 0
+	newTable   = subsysTables << 8
 	newChain   = subsysTables<<8 | 3
 	getChain   = subsysTables<<8 | 4
 	newRule    = subsysTables<<8 | 6
