@@ -47,10 +47,25 @@ func (c Command) known() bool {
 // remember: where a moved device came from, a value that DEL must restore. Keys are the author's.
 // skel's Recorder writes files; what it keeps does not outlive a reboot, as the attachment does not. A DEL whose
 // configuration no longer names the network gets what was kept for its container and interface, and the name with it.
+// It asks the fault hook by itself: a step calls Before for its own change, and not for Save and Forget.
 type Recorder interface {
 	Save(key string, data []byte) error // replaces what was there, atomically
 	Load(key string) ([]byte, error)    // nil, nil when there is nothing
 	Forget(key string) error            // no error when there is nothing
+}
+
+// StaleRecorder is what Request.State is on GC under skel: it lists what was kept for the attachments of the network that
+// live no more.
+//
+//	if stale, ok := req.State.(netconf.StaleRecorder); ok {
+//		err = stale.Each(func(containerID, ifname string, kept netconf.Recorder) error { ... })
+//	}
+//
+// When the GC of all steps has succeeded, skel drops what they were given.
+type StaleRecorder interface {
+	Recorder
+	// Each calls f for each of them, goes on after an error and joins the errors.
+	Each(f func(containerID, ifname string, kept Recorder) error) error
 }
 
 // Request is one call of a plugin. It is the one parameter that every step takes. Steps of one
@@ -69,7 +84,7 @@ type Request struct {
 	Config      json.RawMessage  // the configuration as received, byte for byte
 	Prev        *types100.Result // prevResult, a private deep copy; nil if absent. A chained step may change it on ADD
 	Result      *types100.Result // ADD: what this plugin adds, empty at first; printed as Prev with Result appended
-	State       Recorder         // bytes kept for this attachment between ADD and DEL; never nil under skel
+	State       Recorder         // bytes kept for this attachment between ADD and DEL; never nil under skel. On GC a StaleRecorder
 	Strict      bool             // an unknown key of the configuration is an error with code 2, not a warning
 	// Section is the key of the object that is the plugin's own: "ipam" in an IPAM plugin, which gets the whole
 	// configuration of its caller. Decode then looks for unknown keys in that object alone. Empty, or where there is

@@ -84,6 +84,8 @@ type staleState struct {
 	err     error
 }
 
+var _ netconf.StaleRecorder = (*staleState)(nil)
+
 // Each calls f with what is kept for each attachment that the runtime does not list as alive, and goes on after an
 // error.
 func (s *staleState) Each(f func(containerID, ifname string, kept netconf.Recorder) error) error {

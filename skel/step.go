@@ -29,16 +29,15 @@ type Step interface {
 
 // Collector is a Step that leaves something behind which GC can find: it removes what belongs to the
 // network and to none of req.Network.ValidAttachments, goes on after an error and joins them. What was saved in
-// req.State for attachments that are not in that list is there to be read: req.State then has the method
-//
-//	Each(f func(containerID, ifname string, kept netconf.Recorder) error) error
-//
-// and when the GC of all steps has succeeded, skel drops it.
+// req.State for attachments that are not in that list is there to be read: req.State then is a
+// [netconf.StaleRecorder], and when the GC of all steps has succeeded, skel drops it. A step without this method has nothing
+// to collect: all it makes goes with the namespace, or what a dead container leaves is never taken away.
 type Collector interface {
 	GC(ctx context.Context, req *netconf.Request) error
 }
 
-// Prober is a Step that knows whether an ADD could be served now: nil, or an error with code 50 or 51.
+// Prober is a Step that knows whether an ADD could be served now: nil, or an error with code 50 or 51. It is for what
+// depends on something that can be missing or used up: a daemon, a pool, a parent link. A step without it is always ready.
 type Prober interface {
 	Status(ctx context.Context, req *netconf.Request) error
 }
