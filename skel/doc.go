@@ -10,7 +10,8 @@
 //
 // What an author gets for it:
 //
-//   - Every check that needs no work is made before any work.
+//   - Every check that needs no work is made before any work: also of the section ipam, where its plugin is compiled in.
+//     A program of CNI_PATH checks its own section when it is called.
 //   - ADD runs the steps in order. On an error, a panic, a time-out, a signal, or a result that cannot
 //     be printed, what was made is taken away in reverse. A step whose error Is [netconf.ErrExists] changed
 //     nothing and is left alone, so a second ADD never destroys what lives.
@@ -20,7 +21,8 @@
 //   - Exactly one JSON document or none on stdout, last; errors with a true code, in the caller's version.
 //   - Started by hand it explains itself, and checks configurations: see [Main]. The doc tag of a key is its
 //     explanation, an example tag puts it into the example; types are described by their own errors, by
-//     what stands behind "expected" in them.
+//     what stands behind "expected" in them. With one wrong example tag there is no example: [Plugin.CheckExample], in a
+//     test, says which.
 //   - Bytes kept for an attachment between ADD and DEL ([netconf.Request.State], made by the package state).
 //   - A log, by log/slog. On stderr, which ends in the runtime's: warnings (Request.Warn, unknown keys) and the
 //     error. With "log": {"file": "/var/log/x.log"} in a configuration there too, and a line at the end of

@@ -7,11 +7,45 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/cnikit/cnikit/netconf"
 )
 
-// example is a list of plugins with this one in it: the keys that have an example tag, and what a plugin of
-// its kind is not without. It is "" where validate would find something wrong with it.
+// CheckExample says what is wrong with the example that PLUGIN help shows, which is made of the example tags of the
+// configuration's keys: what PLUGIN validate finds in it, with its text. The help of a plugin leaves out a wrong example
+// without a word, since a person who reads it cannot mend it; a test of the plugin can:
+//
+//	if err := plugin().CheckExample(); err != nil {
+//		t.Error(err)
+//	}
+func (p Plugin[C]) CheckExample() error {
+	c := p.core()
+	if c.broken != nil {
+		return c.broken
+	}
+	text, found := c.checkedExample()
+	var errs []error
+	for _, f := range found {
+		errs = append(errs, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "example:%d:%d: %s", f.line, f.column, f.text))
+	}
+	if len(errs) > 0 {
+		errs = append(errs, fmt.Errorf("the example is\n%s", text))
+	}
+	return netconf.Join(errs...)
+}
+
+// example is the example of the help; "" where validate would find something wrong with it.
 func (c *core) example() string {
+	text, found := c.checkedExample()
+	if len(found) > 0 {
+		return ""
+	}
+	return text
+}
+
+// checkedExample is a list of plugins with this one in it, and what validate finds in it: the keys that have an example tag,
+// and what a plugin of its kind is not without.
+func (c *core) checkedExample() (string, []finding) {
 	const addresses = `"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.1.0/24"}]]}`
 	given := slices.DeleteFunc(c.keys(), func(k key) bool { return k.example == "" })
 	hasIPAM := slices.ContainsFunc(given, func(k key) bool { return k.parts[0] == "ipam" })
@@ -30,14 +64,12 @@ func (c *core) example() string {
 	var out bytes.Buffer
 	err := json.Indent(&out, fmt.Appendf(nil, `{"cniVersion":%s,"name":%s,"plugins":[%s}]}`, quoted(c.newest()), quoted(c.name+"-net"), plugins), "", "  ")
 	if err != nil {
-		return "" // cannot be: exampleOf quotes what is no JSON
+		return "", []finding{{text: err.Error()}} // cannot be: exampleOf quotes what is no JSON
 	}
 	out.WriteByte('\n')
 	v := &validation{core: c, data: out.Bytes(), stderr: io.Discard}
-	if v.file(true); len(v.found) > 0 {
-		return ""
-	}
-	return out.String()
+	v.file(true)
+	return out.String(), v.found
 }
 
 // newest is the newest version that the plugin speaks.
