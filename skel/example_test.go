@@ -14,7 +14,7 @@ import (
 	"github.com/cnikit/cnikit/skel"
 )
 
-// reserve is a step: it takes an address from the configuration, and gives it back.
+// reserve is a step: it gives the address of the configuration.
 type reserve struct{ address string }
 
 func (r reserve) Add(_ context.Context, req *netconf.Request) error {
@@ -26,8 +26,18 @@ func (r reserve) Add(_ context.Context, req *netconf.Request) error {
 	return nil
 }
 
-func (r reserve) Check(context.Context, *netconf.Request) error { return nil }
-func (r reserve) Del(context.Context, *netconf.Request) error   { return nil }
+// Check holds the part against what the ADD has answered. To return nil here would say of anything that it is right.
+func (r reserve) Check(_ context.Context, req *netconf.Request) error {
+	for _, ip := range req.Prev.IPs {
+		if ip.Address.String() == r.address {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: the prevResult does not have %s", netconf.ErrDifferent, r.address)
+}
+
+// Del has nothing to take away: what nobody keeps a record of is not taken. So there is no GC and no Status either.
+func (r reserve) Del(context.Context, *netconf.Request) error { return nil }
 
 type exampleConfig struct {
 	Address string `json:"address" doc:"the one address to give"`
