@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/link"
+	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
@@ -27,9 +30,26 @@ func add(ns *skeltest.NS, mappings, keys string) skeltest.Call {
 	}
 }
 
+// needed skips the test on a kernel without nftables in the family inet.
+func needed(t *testing.T) {
+	t.Helper()
+	skeltest.NeedRoot(t)
+	host, err := link.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nat.Probe(t.Context(), host); errors.Is(err, link.ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err := host.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // container is a namespace with eth0, reached by the host's link "port".
 func container(t *testing.T) *skeltest.NS {
 	t.Helper()
+	needed(t)
 	ns := skeltest.NewNS(t)
 	skeltest.Host(t, "ip", "link", "add", "port", "type", "veth", "peer", "name", "eth0", "netns", ns.Name)
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "port").Run() }) // the namespace may have taken it along
@@ -72,7 +92,6 @@ while True:
 }
 
 func TestPacketsFlowAndNothingIsLeft(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	serve(t, ns)
 	call := add(ns, tcp8080, "")
@@ -107,7 +126,6 @@ func TestPacketsFlowAndNothingIsLeft(t *testing.T) {
 
 // The call is harmed at each of its operations in turn: everything is as before, each time.
 func TestHarmedAnywhereNothingIsLeft(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	call := add(ns, tcp8080+`,{"hostPort":53,"containerPort":53,"protocol":"udp","hostIP":"10.1.0.1"}`, "")
 	if n := skeltest.Walk(t, plugin(), call, ns, nil); n < 1 {
@@ -117,7 +135,6 @@ func TestHarmedAnywhereNothingIsLeft(t *testing.T) {
 
 // Without mappings nothing is done, not even a table is made.
 func TestNothingToMap(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	before := skeltest.HostSnapshot(t)
 	call := add(ns, "", "")
@@ -131,7 +148,6 @@ func TestNothingToMap(t *testing.T) {
 
 // A path that leads to no network namespace is refused, although nothing is to be done there.
 func TestNamespaceOfAnotherKind(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	for _, mappings := range []string{"", tcp8080} {
 		call := add(ns, mappings, "")
@@ -141,7 +157,6 @@ func TestNamespaceOfAnotherKind(t *testing.T) {
 }
 
 func TestPrevResult(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	noAddress := add(ns, tcp8080, "")
 	noAddress.Prev = `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"` + ns.Path + `"}]}`
@@ -165,7 +180,6 @@ func TestPrevResult(t *testing.T) {
 
 // A second container that wants the port is told who has it; what it made is taken away, the first goes on.
 func TestSecondOwner(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns, other := container(t), skeltest.NewNS(t)
 	serve(t, ns)
 	first := add(ns, tcp8080, "")
@@ -184,7 +198,6 @@ func TestSecondOwner(t *testing.T) {
 }
 
 func TestGC(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns, other := container(t), skeltest.NewNS(t)
 	add(ns, tcp8080, "").Run(t.Context(), t, plugin()).OK(t)
 	add(other, strings.Replace(tcp8080, "8080", "8081", 1), "").Run(t.Context(), t, plugin()).OK(t)
@@ -199,7 +212,6 @@ func TestGC(t *testing.T) {
 
 // What is not served is refused before any work, with the reason; what asks for nothing, or for what is so anyway, is taken.
 func TestKeys(t *testing.T) {
-	skeltest.NeedRoot(t)
 	ns := container(t)
 	for keys, words := range map[string][]string{
 		`"backend":"iptables",`:                     {"backend", "nftables"},
