@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -88,6 +90,9 @@ func appendKey(out []key, f reflect.StructField, v reflect.Value, at []string, w
 		}
 		inner = filled(reflect.New(inner.Type().Elem()).Elem())
 	}
+	if inner.Type() == reflect.TypeFor[types.Route]() {
+		inner = reflect.ValueOf(routeKeys{})
+	}
 	if inner.Kind() != reflect.Struct || own(inner.Type()) || slices.Contains(within, inner.Type()) {
 		return append(out, k)
 	}
@@ -95,6 +100,17 @@ func appendKey(out []key, f reflect.StructField, v reflect.Value, at []string, w
 		out = append(out, k)
 	}
 	return appendKeys(out, inner, at, within)
+}
+
+// routeKeys are those of upstream's type of a route, which reads itself and tells no names.
+type routeKeys struct {
+	Dst      netconf.Prefix `json:"dst" doc:"the network that it leads to"`
+	GW       netconf.Addr   `json:"gw" doc:"the router; default: the gateway of an address of its family"`
+	MTU      int            `json:"mtu" doc:"in bytes; default: the interface's"`
+	AdvMSS   int            `json:"advmss" doc:"the TCP segment size that is told to peers, in bytes"`
+	Priority int            `json:"priority" doc:"the metric; the lowest of several routes counts"`
+	Table    *int           `json:"table" doc:"the routing table; default: main"`
+	Scope    *int           `json:"scope" doc:"0 global, 253 link, 254 host; default: global"`
 }
 
 // exampleOf is an example tag as JSON: what is no JSON is a string, and so is all where a string is expected; what is
@@ -143,6 +159,8 @@ func describe(t reflect.Type) (words, more string) {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage]():
 		return "anything", ""
+	case t == reflect.TypeFor[types.Route]():
+		return "object", ""
 	case own(t):
 		if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 			return "string", refusal(t)
