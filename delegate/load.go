@@ -113,7 +113,7 @@ func load(path string) (parsed, error) {
 	}
 	if len(errs) == 0 && len(n.Plugins) == 0 {
 		errs = append(errs, keyError(data, netconf.CodeInvalidNetworkConfig, "plugins",
-			`missing: expected a list of plugins, files *.conf in the folder %q beside it, or the key "type" of one plugin`, n.Name))
+			`missing: expected a list of plugins, files *.conf in the folder %q beside it, or the key "type" of one plugin%s`, n.Name, didYouMean(data)))
 	}
 	if err := netconf.Join(errs...); err != nil {
 		return n, fmt.Errorf("%q: %w", path, err)

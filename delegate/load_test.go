@@ -165,3 +165,23 @@ func TestLoadFile(t *testing.T) {
 		t.Errorf("%v, %v", files, err)
 	}
 }
+
+// Of a list with the key "plugin" it was said that plugins are missing, and nothing of the key that is there.
+func TestASlipInTheKeyPluginsIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"list": "{\"name\":\"a\",\n \"plugin\":[{\"type\":\"x\"}]}", "one": `{"name":"a","tpye":"x"}`, "none": `{"nam":"a","name":"a","master":"p0","plugin type":1}`,
+	})
+	for file, want := range map[string]string{
+		"list": `; did you mean "plugins", where it has "plugin" (line 2, column 2)?`, "one": `; did you mean "type", where it has "tpye" (line 1, column 13)?`, "none": "",
+	} {
+		_, err := delegate.LoadFile(filepath.Join(dir, file))
+		if netconf.Code(err) != 7 || !strings.HasSuffix(err.Error(), "of one plugin"+want) {
+			t.Errorf("%s: %v\nexpected %s", file, err, want)
+		}
+		data, readErr := os.ReadFile(filepath.Join(dir, file))
+		if _, err := delegate.ParseNetwork(data); readErr != nil || !strings.HasSuffix(err.Error(), "of one plugin"+want) {
+			t.Errorf("%s: %v, %v", file, err, readErr)
+		}
+	}
+}

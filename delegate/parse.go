@@ -21,12 +21,23 @@ import (
 func ParseNetwork(data []byte) (*Network, error) {
 	n, errs := parse(data)
 	if len(n.Plugins) == 0 && len(errs) == 0 {
-		errs = append(errs, keyError(data, netconf.CodeInvalidNetworkConfig, "plugins", `missing: expected a list of plugins, or the key "type" of one plugin`))
+		errs = append(errs, keyError(data, netconf.CodeInvalidNetworkConfig, "plugins", `missing: expected a list of plugins, or the key "type" of one plugin%s`, didYouMean(data)))
 	}
 	if err := netconf.Join(errs...); err != nil {
 		return nil, err
 	}
 	return n.Network, nil
+}
+
+// didYouMean names the key that may be meant for "plugins", or for the "type" of one plugin, in a text that has neither.
+func didYouMean(data []byte) string {
+	for _, m := range netconf.Members(data, 0) {
+		if near := netconf.Nearest(m.Key, "plugins", "type", "name"); near == "plugins" || near == "type" { // "nam" is a name
+			line, column := (&netconf.Lines{Text: data}).Place(m.At)
+			return fmt.Sprintf("; did you mean %q, where it has %.32q (line %d, column %d)?", near, m.Key, line, column)
+		}
+	}
+	return ""
 }
 
 // parsed is a network as far as it could be read. A list without the key plugins has none yet: they may be in
