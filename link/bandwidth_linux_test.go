@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -28,6 +29,14 @@ func shaped(t *testing.T, step skel.Step) (container *skeltest.NS, p skel.Plugin
 		_, err := container.Try("ping", "-n", "-c", "1", "-W", "1", "fd00::1")
 		return err == nil
 	})
+	host, _ := spaces(t, container)
+	try := link.Owner{Network: "try", ContainerID: "try", IfName: "eth0"}
+	if _, err := some().Create(t.Context(), host, hostLink(t, "vh"), try); errors.Is(err, link.ErrNotSupported) {
+		t.Skip(err)
+	}
+	if err := some().Delete(t.Context(), host, hostLink(t, "vh"), try); err != nil {
+		t.Fatal(err)
+	}
 	p = plugin(step)
 	p.Kind = skel.Chained
 	call = add(container, container.Name)

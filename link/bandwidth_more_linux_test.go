@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cnikit/cnikit/link"
@@ -267,5 +268,18 @@ func TestHostEndByAccident(t *testing.T) {
 	defer other.Close()
 	if l, err := link.HostEnd(host, other, "eth0"); err == nil {
 		t.Errorf("taken for the host's end: %v", l.Attrs().Name)
+	}
+}
+
+// TestBandwidthThatTheKernelLacks: its answer to an unknown kind, "no such file or directory", is not taken for a link that
+// has gone, which on DEL is no error.
+func TestBandwidthThatTheKernelLacks(t *testing.T) {
+	t.Parallel()
+	err := link.UnknownKind("tbf", syscall.ENOENT)
+	if !errors.Is(err, link.ErrNotSupported) || netconf.Code(err) != netconf.CodeNotSupported || link.Gone(err) || !strings.Contains(err.Error(), "tbf") {
+		t.Errorf("%v, code %d", err, netconf.Code(err))
+	}
+	if err := link.UnknownKind("tbf", syscall.EEXIST); err != syscall.EEXIST {
+		t.Errorf("another answer became %v", err)
 	}
 }

@@ -17,12 +17,18 @@ func add(t *testing.T, more string) (*skeltest.NS, skeltest.Call) {
 	skeltest.Host(t, "sh", "-ec", "ip link add vh type veth peer name eth0 netns "+ns.Name+"; ip link set vh addrgenmode none up; ip address add 10.1.1.1/24 dev vh")
 	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "vh") })
 	ns.Run("sh", "-ec", "ip link set eth0 addrgenmode none up; ip address add 10.1.1.2/24 dev eth0")
-	return ns, skeltest.Call{
+	c := skeltest.Call{
 		Command: netconf.Add, ContainerID: ns.Name, Netns: ns.Path, IfName: "eth0",
-		Config: `{"cniVersion":"1.1.0","name":"net","type":"bandwidth"` + more + `}`,
+		Config: `{"cniVersion":"1.1.0","name":"net","type":"bandwidth","ingressRate":8000000,"egressRate":8000000,"unshapedSubnets":["192.0.2.0/24"]}`,
 		Prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"vh"},{"name":"eth0","sandbox":"` + ns.Path + `"}],` +
 			`"ips":[{"address":"10.1.1.2/24","interface":1}]}`,
 	}
+	if a := c.Run(t.Context(), t, plugin()); a.Exit != 0 && a.Err.Code == netconf.CodeNotSupported {
+		t.Skip(a.Err.Msg)
+	}
+	c.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
+	c.Config = `{"cniVersion":"1.1.0","name":"net","type":"bandwidth"` + more + `}`
+	return ns, c
 }
 
 // tc is everything that tc says of the links of the host.
