@@ -300,9 +300,7 @@ func (r Rules) Del(ctx context.Context, req *netconf.Request) error {
 
 // GC takes away the host's rules that were written down for attachments that are no more.
 func (r Rules) GC(ctx context.Context, req *netconf.Request) error {
-	stale, ok := req.State.(interface {
-		Each(func(containerID, ifname string, kept netconf.Recorder) error) error
-	})
+	stale, ok := req.State.(netconf.StaleRecorder)
 	if !r.OnHost || !ok {
 		return nil
 	}
