@@ -172,7 +172,7 @@ func TestF9SecondADDOfAChainedPlugin(t *testing.T) {
 		}
 	}
 	unsaved := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
-		if strings.HasPrefix(op, "state save") {
+		if strings.HasPrefix(op, "state write") {
 			return errFull
 		}
 		return nil

@@ -23,7 +23,7 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 	if index < 0 {
 		index, chained = netconf.Attached(req.Prev, name), true
 	}
-	plan, n, err := a.prepare(ctx, req, index, chained)
+	plan, n, err := a.prepare(req, index, chained)
 	switch {
 	case err != nil && !chained && req.Network.IPAM.Type == dhcp:
 		return err // Del has to see to it that the lease can be released
@@ -47,7 +47,7 @@ func (a Addresses) Add(ctx context.Context, req *netconf.Request) error {
 
 // prepare is what an Add does before it changes anything on the link. Its errors are not rolled back: in a second
 // ADD of a chained plugin Del would take away what the first one, which lives, has kept in req.State.
-func (a Addresses) prepare(ctx context.Context, req *netconf.Request, index int, chained bool) (*AddressPlan, *NS, error) {
+func (a Addresses) prepare(req *netconf.Request, index int, chained bool) (*AddressPlan, *NS, error) {
 	name := a.name(req)
 	if index < 0 {
 		return nil, nil, &Error{Op: "add addresses to", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
@@ -63,7 +63,7 @@ func (a Addresses) prepare(ctx context.Context, req *netconf.Request, index int,
 		return plan, n, err
 	}
 	if err = plan.absent(n, name); err == nil {
-		err = keep(ctx, req, stateKey+name, plan)
+		err = keep(req, stateKey+name, plan)
 	}
 	return plan, n, err
 }
@@ -136,7 +136,7 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	if !there {
 		return nil
 	}
-	return forget(ctx, req, stateKey+name)
+	return forget(req, stateKey+name)
 }
 
 // remove deletes the plan, if the link's label does not forbid it.

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,18 +43,15 @@ func ifName(req *netconf.Request, own string) string {
 
 // keep writes down what DEL has to know, before anything is changed. A request without State, as a daemon may make
 // it, keeps nothing.
-func keep(ctx context.Context, req *netconf.Request, key string, v any) error {
+func keep(req *netconf.Request, key string, v any) error {
 	if req.State == nil {
 		return nil
 	}
 	data, err := json.Marshal(v)
-	if err == nil {
-		err = netconf.Before(ctx, "state save "+key)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = req.State.Save(key, data)
-	}
-	return err
+	return req.State.Save(key, data) // it asks the fault hook by itself
 }
 
 // kept reads what keep wrote; ok tells whether there was anything.
@@ -74,12 +70,7 @@ func kept(req *netconf.Request, key string, into any) (ok bool, err error) {
 }
 
 // forget drops what keep wrote.
-func forget(ctx context.Context, req *netconf.Request, key string) error {
-	if err := netconf.Before(ctx, "state forget "+key); err != nil {
-		return err
-	}
-	return req.State.Forget(key)
-}
+func forget(req *netconf.Request, key string) error { return req.State.Forget(key) }
 
 // done is the error of a second ADD of a part that leaves no mark in the kernel: what the first one kept says that it
 // is there.

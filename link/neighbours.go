@@ -188,7 +188,7 @@ func (s Neighbours) Add(ctx context.Context, req *netconf.Request) error {
 	if len(s.Neighbours) == 0 {
 		return nil
 	}
-	n, l, made, err := s.prepare(ctx, req)
+	n, l, made, err := s.prepare(req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
@@ -196,7 +196,7 @@ func (s Neighbours) Add(ctx context.Context, req *netconf.Request) error {
 }
 
 // prepare looks, and writes down what is going to be made.
-func (s Neighbours) prepare(ctx context.Context, req *netconf.Request) (n *NS, l netlink.Link, made []Neighbour, err error) {
+func (s Neighbours) prepare(req *netconf.Request) (n *NS, l netlink.Link, made []Neighbour, err error) {
 	if err = s.check(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -213,7 +213,7 @@ func (s Neighbours) prepare(ctx context.Context, req *netconf.Request) (n *NS, l
 	if made, err = s.missing(n, l); err != nil {
 		return nil, nil, nil, err
 	}
-	return n, l, made, keep(ctx, req, s.key(req), neighboured{l.Attrs().Index, made})
+	return n, l, made, keep(req, s.key(req), neighboured{l.Attrs().Index, made})
 }
 
 // Check is Verify.
@@ -238,7 +238,7 @@ func (s Neighbours) Del(ctx context.Context, req *netconf.Request) error {
 	if err := old.take(ctx, req, ifName(req, s.Interface)); err != nil && !Gone(err) {
 		return err
 	}
-	return forget(ctx, req, s.key(req))
+	return forget(req, s.key(req))
 }
 
 func (old neighboured) take(ctx context.Context, req *netconf.Request, name string) error {

@@ -118,7 +118,7 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 		before.Routes, err = plan.missing(n, l)
 	}
 	if err == nil {
-		err = keep(ctx, req, r.key(req), before)
+		err = keep(req, r.key(req), before)
 	}
 	if err != nil {
 		return netconf.Unchanged(err)
@@ -174,7 +174,7 @@ func (r Routes) Del(ctx context.Context, req *netconf.Request) error {
 	if !there {
 		return nil
 	}
-	return forget(ctx, req, r.key(req))
+	return forget(req, r.key(req))
 }
 
 func (r Routes) take(ctx context.Context, req *netconf.Request, made laid) error {

@@ -261,7 +261,7 @@ func (r Rules) prepare(ctx context.Context, req *netconf.Request) (*NS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, keep(ctx, req, r.key(), r.Rules)
+	return n, keep(req, r.key(), r.Rules)
 }
 
 // Check is Verify.
@@ -295,7 +295,7 @@ func (r Rules) Del(ctx context.Context, req *netconf.Request) error {
 	if !there {
 		return nil
 	}
-	return forget(ctx, req, r.key())
+	return forget(req, r.key())
 }
 
 // GC takes away the host's rules that were written down for attachments that are no more.

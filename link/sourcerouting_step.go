@@ -76,7 +76,7 @@ func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, 
 	case used, there && before.Index == l.Attrs().Index:
 		return nil, nil, done("route by the source", o.IfName)
 	}
-	return n, plan, keep(ctx, req, s.key(req), sourced{l.Attrs().Index, *plan})
+	return n, plan, keep(req, s.key(req), sourced{l.Attrs().Index, *plan})
 }
 
 // Check compares the rules and the tables with what Add wrote down; without that, the rules and default routes with the
@@ -124,7 +124,7 @@ func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
 	if !there {
 		return nil
 	}
-	return forget(ctx, req, s.key(req))
+	return forget(req, s.key(req))
 }
 
 func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sourced, there bool) error {

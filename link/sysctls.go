@@ -213,18 +213,18 @@ func (s Sysctls) Add(ctx context.Context, req *netconf.Request) error {
 	if len(s.Values) == 0 {
 		return nil
 	}
-	n, list, was, err := s.prepare(ctx, req)
+	n, list, was, err := s.prepare(req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
 	if was.Rounded, err = setAll(ctx, n, list); err != nil || was.Rounded == nil {
 		return err
 	}
-	return keep(ctx, req, s.key(req), was)
+	return keep(req, s.key(req), was)
 }
 
 // prepare looks, and writes down how the interface's own parameters are.
-func (s Sysctls) prepare(ctx context.Context, req *netconf.Request) (n *NS, list []setting, was written, err error) {
+func (s Sysctls) prepare(req *netconf.Request) (n *NS, list []setting, was written, err error) {
 	name := ifName(req, s.Interface)
 	if list, err = s.settings(name); err != nil {
 		return nil, nil, was, err
@@ -250,7 +250,7 @@ func (s Sysctls) prepare(ctx context.Context, req *netconf.Request) (n *NS, list
 			was.Was[x.key] = have
 		}
 	}
-	return n, list, was, keep(ctx, req, s.key(req), was)
+	return n, list, was, keep(req, s.key(req), was)
 }
 
 // Check is Verify; what the kernel has rounded at ADD is right.
@@ -279,7 +279,7 @@ func (s Sysctls) Del(ctx context.Context, req *netconf.Request) error {
 	if err := old.restore(ctx, req, ifName(req, s.Interface)); err != nil && !Gone(err) {
 		return err
 	}
-	return forget(ctx, req, s.key(req))
+	return forget(req, s.key(req))
 }
 
 func (old written) restore(ctx context.Context, req *netconf.Request, name string) error {

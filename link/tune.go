@@ -207,7 +207,7 @@ func (t Tune) Add(ctx context.Context, req *netconf.Request) error {
 	if t.nothing() {
 		return nil
 	}
-	n, l, err := t.prepare(ctx, req)
+	n, l, err := t.prepare(req)
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
@@ -227,7 +227,7 @@ func (t Tune) Add(ctx context.Context, req *netconf.Request) error {
 }
 
 // prepare looks, and writes down how the link is.
-func (t Tune) prepare(ctx context.Context, req *netconf.Request) (*NS, netlink.Link, error) {
+func (t Tune) prepare(req *netconf.Request) (*NS, netlink.Link, error) {
 	n, l, err := chained(req, ifName(req, t.Interface))
 	if err == nil {
 		err = t.check(n, l)
@@ -242,7 +242,7 @@ func (t Tune) prepare(ctx context.Context, req *netconf.Request) (*NS, netlink.L
 	case there && before.Index == l.Attrs().Index:
 		return nil, nil, done("link tune", l.Attrs().Name)
 	}
-	return n, l, keep(ctx, req, t.key(req), tuned{l.Attrs().Index, t.was(l)})
+	return n, l, keep(req, t.key(req), tuned{l.Attrs().Index, t.was(l)})
 }
 
 // Check is Verify. A hardware address and an MTU may also be what the prevResult says: then a later plugin has changed
@@ -281,7 +281,7 @@ func (t Tune) Del(ctx context.Context, req *netconf.Request) error {
 	if err := old.restore(ctx, req, ifName(req, t.Interface)); err != nil && !Gone(err) {
 		return err
 	}
-	return forget(ctx, req, t.key(req))
+	return forget(req, t.key(req))
 }
 
 func (old tuned) restore(ctx context.Context, req *netconf.Request, name string) error {
