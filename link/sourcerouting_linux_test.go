@@ -262,3 +262,39 @@ func TestSourceRoutingCore(t *testing.T) {
 		t.Errorf("not put back:\n%s", diff)
 	}
 }
+
+// TestSourceRoutingShapes: gateways beyond the subnet, and two of one family, carry packets.
+func TestSourceRoutingShapes(t *testing.T) {
+	parallelNS(t)
+	for _, test := range []struct {
+		name, neighbour, container, ips string
+		pings                           [][2]string // from, to
+	}{
+		{"a cloud's /32", "ip address add 169.254.1.1/32 dev p0; ip route add 10.2.2.7 dev p0",
+			"ip address add 10.2.2.7/32 dev net1; ip route add default via 169.254.1.1 dev net1 onlink metric 50",
+			`{"address":"10.2.2.7/32","gateway":"169.254.1.1","interface":1}`, [][2]string{{"10.2.2.7", "192.0.2.99"}}},
+		{"a cloud's /128", "ip address add fe80::1/64 dev p0 nodad; ip -6 route add fd02::7 dev p0", "ip address add fd02::7/128 dev net1 nodad",
+			`{"address":"fd02::7/128","gateway":"fe80::1","interface":1}`, [][2]string{{"fd02::7", "2001:db8::99"}}},
+		{"two gateways", "ip address add 10.2.2.1/24 dev p0; ip address add 10.3.3.1/24 dev p0", "ip address add 10.2.2.2/24 dev net1; ip address add 10.3.3.3/24 dev net1",
+			`{"address":"10.2.2.2/24","gateway":"10.2.2.1","interface":1},{"address":"10.3.3.3/24","gateway":"10.3.3.1"}`, [][2]string{{"10.2.2.2", "192.0.2.99"}, {"10.3.3.3", "192.0.2.99"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			container, neighbours, p, call := twoLinks(t, link.SourceRouting{})
+			neighbours[1].Run("sh", "-ec", "ip address flush dev p0; "+test.neighbour)
+			container.Run("sh", "-ec", "ip address flush dev net1; "+test.container)
+			before := layer3(container)
+			call.Prev = call.Prev[:strings.Index(call.Prev, `"ips"`)] + `"ips":[` + test.ips + `]}`
+			a := call.Run(t.Context(), t, p).OK(t)
+			for _, ping := range test.pings {
+				if err := pingFrom(container, ping[0], ping[1]); err != nil {
+					t.Errorf("%s to %s: %v", ping[0], ping[1], err)
+				}
+			}
+			call.With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
+			call.With(netconf.Del).WithPrev(a).Run(t.Context(), t, p).OK(t)
+			if diff := before.Diff(layer3(container)); diff != "" {
+				t.Errorf("not put back:\n%s", diff)
+			}
+		})
+	}
+}
