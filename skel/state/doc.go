@@ -18,7 +18,7 @@
 //   - A record of another attachment under the same name, which takes two long names with the same hash, is never
 //     touched.
 //   - The names of the files are made of the attachment's, so [Store.Stale] finds those of a network that have no
-//     living attachment, the damaged ones too.
+//     living attachment, the damaged ones too, and [Store.Find] that of a DEL which names no network.
 //
 // It never locks: an attachment has one writer at a time. In a plugin that is skel's lock, in a daemon the daemon's
 // own; a [Record] may be used by several goroutines. It never touches anything outside its folder.

@@ -291,3 +291,36 @@ func TestFaultsAtEachChange(t *testing.T) {
 		t.Errorf("operations %q", ops)
 	}
 }
+
+// Without the network's name a record is found by the rest: by its file's name also where it cannot be read, by what is in
+// it where the name ends in a hash.
+func TestFindWithoutTheNetwork(t *testing.T) {
+	t.Parallel()
+	h := newStore(t)
+	long := one("c1")
+	long.Network = strings.Repeat("n", 200)
+	other, older := one("c1"), one("c1")
+	other.IfName, older.Network = "eth1", "old"
+	for _, a := range []state.Attachment{one("c1"), one("c2"), long, other} {
+		save(t, h.open(t, a, netconf.Add), "k", a.Network)
+	}
+	h.put(t, older.Key()+".state", "garbage")
+	h.put(t, "test:hashed:0123456789abcdef.state", "garbage") // whose is not known
+	h.put(t, "else", "")
+	records, err := h.Find(t.Context(), "test", "c1", "eth0")
+	var found []state.Attachment
+	for _, r := range records {
+		found = append(found, r.Attachment())
+	}
+	if want := []state.Attachment{one("c1"), long, older}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("%v, found %v, expected %v", err, found, want)
+	}
+	for _, wrong := range [][3]string{{"other", "c1", "eth0"}, {"test", "c3", "eth0"}, {"test", "c1", ""}} {
+		if records, err := h.Find(t.Context(), wrong[0], wrong[1], wrong[2]); err != nil || len(records) > 0 {
+			t.Errorf("%q: %v, %v", wrong, records, err)
+		}
+	}
+	if records, err := (state.Store{Dir: h.Dir + "/none"}).Find(t.Context(), "test", "c1", "eth0"); err != nil || len(records) > 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
