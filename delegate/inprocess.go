@@ -30,7 +30,8 @@ type InProcess struct {
 	// req.Network.CNIVersion; skel's Do says so, and a function that does not know the verb says yes to all.
 	Do func(ctx context.Context, req *netconf.Request) error
 	// Validate finds what is wrong with a configuration, without any work: ipam.FromConfig asks it on ADD, CHECK and
-	// STATUS, so that it is said before a link is made. Do does not rely on it. nil: nothing is checked before.
+	// STATUS, so that it is said before a link is made, and PLUGIN validate finds it. req is a copy; what it warns of is told
+	// then, and not again where Do warns of it in the same words. Do does not rely on it. nil: nothing is checked before.
 	Validate func(req *netconf.Request) error
 }
 
