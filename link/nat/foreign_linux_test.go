@@ -2,9 +2,11 @@ package nat_test
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/cnikit/cnikit/link/nat"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // others are the tables of a service proxy (as kube-proxy makes them, with its marks) and of iptables-nft, and what
@@ -77,5 +79,25 @@ func TestBesideTablesOfOthers(t *testing.T) {
 			}
 			answers(t, l.client, "tcp", "192.0.2.1:9999", "b 192.0.2.9")
 		})
+	}
+}
+
+// The bit of the mark is ours from the translation of the destination to that of the source, and nobody's after that.
+func TestMarkStaysInside(t *testing.T) {
+	l := newLab(t)
+	a := l.container(2)
+	serve(t, a.NS, "tcp", 80, "a")
+	create(t, l, a, portMap("tcp:8080:80"))
+	shell(t, `nft add table inet watch; nft add chain inet watch out '{ type filter hook postrouting priority 300; }'
+		nft add rule inet watch out meta mark and 0x2000 != 0 counter comment marked; nft add rule inet watch out tcp dport 80 counter comment sent`)
+	t.Cleanup(func() { shell(t, "nft delete table inet watch") })
+	for _, from := range []*skeltest.NS{l.client, a.NS, nil} {
+		answers(t, from, "tcp", "192.0.2.1:8080", map[*skeltest.NS]string{l.client: "a 192.0.2.9", a.NS: "a 10.1.0.1", nil: "a 192.0.2.1"}[from])
+	}
+	list := shell(t, "nft list table inet watch")
+	for line := range strings.Lines(list) {
+		if contains(line, "marked") != contains(line, "packets 0 ") && contains(line, "packets") {
+			t.Error(line)
+		}
 	}
 }

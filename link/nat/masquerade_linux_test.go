@@ -76,11 +76,11 @@ func TestMasqueradeLeavesItsSubnetAndMulticastAlone(t *testing.T) {
 	serve(t, ptp, "tcp", 80, "ptp")
 	answers(t, a.NS, "tcp", "10.1.0.99:80", "ptp 10.1.0.2") // in its subnet
 	answers(t, a.NS, "tcp", "10.9.0.9:80", "ptp 10.9.0.1")  // not in it
-	// Multicast is not forwarded without a daemon; the host sends it for the container, by a socket that has its address.
+	// Multicast is not forwarded without a daemon: the host sends it, from a second address, which stands for a container's.
 	shell(t, `nft add table inet watch; nft add chain inet watch out '{ type filter hook postrouting priority 300; }'
 		nft add rule inet watch out ip daddr 239.1.1.1 ip saddr 10.1.0.77 counter comment kept
-		ip addr add 10.1.0.77/32 dev lo`)
-	t.Cleanup(func() { shell(t, "nft delete table inet watch; ip addr del 10.1.0.77/32 dev lo") })
+		ip addr add 10.1.0.77/32 dev ptp`)
+	t.Cleanup(func() { shell(t, "nft delete table inet watch") })
 	o := link.Owner{Network: "net", ContainerID: "multicast", IfName: "eth0"}
 	if err := (nat.Masquerade{}).Create(t.Context(), l.host, o, []netip.Prefix{netip.MustParsePrefix("10.1.0.77/32")}); err != nil {
 		t.Fatal(err)

@@ -71,6 +71,7 @@ func TestOwnPortsMayOverlap(t *testing.T) {
 	answers(t, l.client, "tcp", "192.0.2.1:8080", "a2 192.0.2.9")
 	answers(t, l.client, "tcp", "[2001:db8::1]:8080", "a 2001:db8::9")
 	answers(t, nil, "tcp", "127.0.0.1:8080", "a 10.1.0.1")
+	create(t, l, l.container(3), portMap("tcp:9:80", "tcp:9:80", "tcp:9:80@::")) // the same twice
 	if err := portMap("tcp:1:80", "tcp:1:81").Create(t.Context(), l.host, a.Owner, a.addrs); netconf.Code(err) != netconf.CodeInvalidNetworkConfig {
 		t.Errorf("one port to two ends: %v", err)
 	}
