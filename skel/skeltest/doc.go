@@ -6,8 +6,8 @@
 //
 //	func TestMain(m *testing.M) { skeltest.Main(m) }
 //
-// which runs all of its tests in a network and mount namespace of their own, with fresh /run/netns,
-// /run/cnikit and /var/lib/cni: what they do is never seen by the machine, nor by another package's tests.
+// which runs all of its tests in a network and mount namespace of their own, with empty /run and /var/lib/cni: what they
+// do there is never seen by the machine, nor by another package's tests. Other folders are the machine's: see [Main].
 // Such a test calls [NeedRoot] first (a [NewNS] does it too): without root it is skipped, with the
 // reason.
 //

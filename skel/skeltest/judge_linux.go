@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -95,7 +96,11 @@ func serve(target Target, id string) (exit int) {
 
 // prepareHost makes the host what each requirement begins with.
 func prepareHost(target Target) error {
-	if err := prepare(); err != nil {
+	keep := target.Path
+	if program, ok := target.Plugin.(Binary); ok {
+		keep = append(slices.Clone(keep), filepath.Dir(string(program)))
+	}
+	if err := prepare(keep...); err != nil {
 		return err
 	}
 	for _, fs := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}} { // of these namespaces

@@ -22,7 +22,12 @@ import (
 const inside = "CNIKIT_TEST_INSIDE"
 
 // Main runs a package's tests and exits. As root it first starts the test binary again in a network
-// and a mount namespace of its own, with tmpfs over /run/netns, /run/cnikit and /var/lib/cni, and lo up.
+// and a mount namespace of its own, with lo up, and with tmpfs over /run and /var/lib/cni: both are empty. Of the
+// machine's /run there is only what is mounted below it (but /run/netns, /run/cni and /run/cnikit), the folder for
+// temporary files and the working directory.
+//
+// All other folders are the machine's. A plugin that keeps its state elsewhere, in /var/lib/NAME perhaps, must be given
+// a folder of the test's ([testing.T.TempDir]) by its configuration; [Conform] covers those that Target.State names.
 func Main(m *testing.M) {
 	if os.Getuid() != 0 {
 		os.Exit(m.Run())
@@ -52,9 +57,13 @@ func Main(m *testing.M) {
 	os.Exit(1)
 }
 
-func prepare() error {
+// prepare makes the namespaces of this process what tests need; keep are folders that stay, also in /run.
+func prepare(keep ...string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
+	}
+	if err := coverRun(keep...); err != nil {
+		return err
 	}
 	for _, dir := range []string{"/run/netns", "/run/cnikit", "/var/lib/cni"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
