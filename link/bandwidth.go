@@ -56,8 +56,8 @@ func (Bandwidth) Name() string { return "bandwidth" }
 // nothing tells whether no direction is limited.
 func (b Bandwidth) nothing() bool { return b.Ingress.Rate == 0 && b.Egress.Rate == 0 }
 
-// check refuses limits that cannot be; with code 7, all together.
-func (b Bandwidth) check() error {
+// Valid is an error with code 7 for limits that cannot be, all together. It looks at nothing else.
+func (b Bandwidth) Valid() error {
 	const maxBurst = 8*math.MaxUint32 - 1
 	var errs []error
 	bad := func(what, format string, args ...any) {
@@ -121,7 +121,7 @@ func (k bucket) String() string {
 // Add is Create, with the ifb noted in the result. A burst that was raised is a warning. What is limited already is
 // an error that Is netconf.ErrExists; a link that is no end of a veth pair whose other end is on the host has code 7.
 func (b Bandwidth) Add(ctx context.Context, req *netconf.Request) error {
-	if b.nothing() && b.check() == nil {
+	if b.nothing() && b.Valid() == nil {
 		return nil
 	}
 	try, err := netconf.Local(req, attemptKey{b.Name(), OwnerOf(req)}, func() (*attempt, error) { return &attempt{}, nil })

@@ -65,7 +65,7 @@ func (b Bandwidth) Create(ctx context.Context, host *NS, outer netlink.Link, o O
 
 // create tells by changed that there is something to take away.
 func (b Bandwidth) create(ctx context.Context, host *NS, outer netlink.Link, o Owner, changed func()) (ifb netlink.Link, err error) {
-	if err := b.check(); err != nil {
+	if err := b.Valid(); err != nil {
 		return nil, netconf.Unchanged(err)
 	}
 	there, err := find(host, o.IfbName())

@@ -14,7 +14,7 @@ import (
 // Verify compares the disciplines, classes and filters of the host's end, and the ifb, with b. Each difference Is
 // netconf.ErrDifferent.
 func (b Bandwidth) Verify(_ context.Context, host *NS, outer netlink.Link, o Owner) error {
-	if err := b.check(); err != nil {
+	if err := b.Valid(); err != nil {
 		return err
 	}
 	errs := []error{b.verifyRoot(host, outer)}

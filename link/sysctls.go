@@ -77,6 +77,12 @@ func checkSysctl(key string) error {
 // setting is one parameter, by its key.
 type setting struct{ key, value string }
 
+// Valid is an error with code 7 for names and values that cannot be, all together. It looks at nothing else.
+func (s Sysctls) Valid() error {
+	_, err := s.settings("IFNAME")
+	return err
+}
+
 // settings lists the parameters in the order in which they are set. Errors have code 7 and are reported together.
 func (s Sysctls) settings(ifname string) ([]setting, error) {
 	var list []setting

@@ -154,14 +154,23 @@ func (a attribute) apply(ctx context.Context, n *NS, l netlink.Link) error {
 	return err
 }
 
-// check refuses values that no link takes, or this one does not.
-func (t Tune) check(n *NS, l netlink.Link) error {
-	name := l.Attrs().Name
+// Valid is an error with code 7 for values that no link takes. It looks at nothing else.
+func (t Tune) Valid() error { return t.valid(t.Interface) }
+
+func (t Tune) valid(name string) error {
 	if err := checkMTU(name, t.MTU); err != nil {
 		return err
 	}
 	if t.TxQLen != nil && (*t.TxQLen < 0 || *t.TxQLen > math.MaxInt32) {
 		return badLink(name, "txqueuelen %d is out of range: expected 0 to %d", *t.TxQLen, math.MaxInt32)
+	}
+	return nil
+}
+
+// check refuses values that no link takes, or this one does not.
+func (t Tune) check(n *NS, l netlink.Link) error {
+	if err := t.valid(l.Attrs().Name); err != nil {
+		return err
 	}
 	if t.MTU == 0 || t.MTU >= minMTU6 || l.Attrs().MTU < minMTU6 {
 		return nil
@@ -169,7 +178,7 @@ func (t Tune) check(n *NS, l netlink.Link) error {
 	have, err := prefixes(n, l, familyV6)
 	for _, p := range have {
 		if err == nil && !p.Addr().IsLinkLocalUnicast() {
-			err = badLink(name, "mtu %d is too small for its IPv6 address %s: expected at least %d", t.MTU, p, minMTU6)
+			err = badLink(l.Attrs().Name, "mtu %d is too small for its IPv6 address %s: expected at least %d", t.MTU, p, minMTU6)
 		}
 	}
 	return err

@@ -19,9 +19,10 @@ type config struct {
 	Shaped       []netconf.Prefix `json:"shapedSubnets" doc:"what comes from, or goes to, these alone is limited"`
 }
 
-func steps(req *netconf.Request, c *config) skel.Steps {
+// limits are those of the configuration, and for a direction for which it has none the runtime's.
+func limits(req *netconf.Request, c *config) link.Bandwidth {
 	in, out := link.Rate{Rate: c.IngressRate, Burst: c.IngressBurst}, link.Rate{Rate: c.EgressRate, Burst: c.EgressBurst}
-	if asked := req.Runtime().Bandwidth; asked != nil { // the administrator's limit goes before the pod's, in each direction
+	if asked := req.Runtime().Bandwidth; asked != nil { // the administrator's limit goes before the pod's
 		if in == (link.Rate{}) {
 			in = link.Rate{Rate: asked.IngressRate, Burst: asked.IngressBurst}
 		}
@@ -29,7 +30,7 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 			out = link.Rate{Rate: asked.EgressRate, Burst: asked.EgressBurst}
 		}
 	}
-	return skel.Steps{link.Bandwidth{Ingress: in, Egress: out, Unshaped: prefixes(c.Unshaped), Shaped: prefixes(c.Shaped)}}
+	return link.Bandwidth{Ingress: in, Egress: out, Unshaped: prefixes(c.Unshaped), Shaped: prefixes(c.Shaped)}
 }
 
 func prefixes(list []netconf.Prefix) (out []netip.Prefix) {
@@ -41,10 +42,11 @@ func prefixes(list []netconf.Prefix) (out []netip.Prefix) {
 
 func plugin() skel.Plugin[config] {
 	return skel.Plugin[config]{
-		Name:  "bandwidth",
-		About: "limits what goes into a container and out of it",
-		Kind:  skel.Chained,
-		Steps: steps,
+		Name:     "bandwidth",
+		About:    "limits what goes into a container and out of it",
+		Kind:     skel.Chained,
+		Validate: func(req *netconf.Request, c *config) error { return limits(req, c).Valid() },
+		Steps:    func(req *netconf.Request, c *config) skel.Steps { return skel.Steps{limits(req, c)} },
 	}
 }
 

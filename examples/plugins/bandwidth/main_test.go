@@ -123,3 +123,11 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		})
 	}
 }
+
+// What is wrong in itself is found before anything is looked for: so `bandwidth validate` finds it too.
+func TestWrongValuesAreFoundFirst(t *testing.T) {
+	t.Parallel()
+	c := skeltest.Call{Command: netconf.Add, ContainerID: "c", Netns: "/nosuch", IfName: "eth0", Config: `{"cniVersion":"1.1.0","name":"net","type":"bandwidth","ingressBurst":1,"egressRate":7}`,
+		Prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/nosuch"}]}`}
+	c.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "a burst without a rate", "less than a byte")
+}

@@ -44,9 +44,12 @@ func asked(req *netconf.Request, c *config) (*keys, error) {
 	return &c.keys, nil
 }
 
-// validate holds the sysctls against the allow-list.
+// validate looks at the values, and holds the sysctls against the allow-list.
 func validate(req *netconf.Request, c *config) error {
 	k, err := asked(req, c)
+	if err == nil {
+		err = netconf.Join(link.Sysctls{Values: k.Sysctl}.Valid(), link.Tune{MTU: k.MTU, TxQLen: k.TxQLen}.Valid())
+	}
 	if err != nil {
 		return err
 	}

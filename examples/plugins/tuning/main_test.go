@@ -103,6 +103,18 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 	}
 }
 
+// What is wrong in itself is found before anything is looked for: so `tuning validate` finds it too.
+func TestWrongValuesAreFoundFirst(t *testing.T) {
+	t.Parallel()
+	for conf, words := range map[string]string{
+		`"mtu":10`: "mtu 10", `"txQLen":-1`: "txqueuelen -1", `"sysctl":{"kernel.hostname":"x","net..x":""}`: "kernel.hostname",
+	} {
+		c := skeltest.Call{Command: netconf.Add, ContainerID: "c", Netns: "/nosuch", IfName: "eth0", Config: `{"cniVersion":"1.1.0","name":"net","type":"tuning",` + conf + `}`,
+			Prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"/nosuch"}]}`}
+		c.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, words)
+	}
+}
+
 func look(ns *skeltest.NS) string {
 	return ns.Run("sh", "-c", "ip -o link show eth0; echo log_martians=$(sysctl -n net.ipv4.conf.eth0.log_martians)")
 }
