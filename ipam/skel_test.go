@@ -162,3 +162,25 @@ func TestBrokenAtEachOperation(t *testing.T) {
 		}
 	}
 }
+
+// A DEL whose configuration has lost its name left the address taken; where a step has kept something, skel finds the network
+// by it, and the IPAM plugin is called with its name.
+func TestADelThatNamesNoNetworkReleases(t *testing.T) {
+	t.Parallel()
+	dir := program(t, book, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+	keep := func(_ context.Context, req *netconf.Request) error { return req.State.Save("k", nil) }
+	p := skel.Plugin[config]{Name: "main", Kind: skel.Meta, RunDir: t.TempDir(), Steps: func(req *netconf.Request, _ *config) skel.Steps {
+		return skel.Steps{skel.Funcs{Add: keep}.Step(), ipam.FromConfig(req)}
+	}}
+	req, _ := call(t, netconf.Add, old(withIPAM), dir)
+	req.Netns, req.Environ = fmt.Sprintf("/proc/%d/ns/net", os.Getpid()), append(req.Environ, "CNI_NETNS_OVERRIDE=1")
+	if err := p.Do(t.Context(), req); err != nil || len(leases(t, dir)) != 1 {
+		t.Fatalf("%v, leases %v", err, leases(t, dir))
+	}
+	req, log := call(t, netconf.Del, strings.Replace(old(withIPAM), `"name":"net",`, "", 1), dir)
+	err := p.Do(t.Context(), req)
+	data, readErr := os.ReadFile(filepath.Join(dir, "stdin.DEL"))
+	if err != nil || len(leases(t, dir)) != 0 || readErr != nil || !strings.Contains(string(data), `"name":"net"`) {
+		t.Errorf("%v, leases %v, called with %s (%v), warned %s", err, leases(t, dir), data, readErr, log)
+	}
+}
