@@ -12,12 +12,13 @@
 // failed, 1 if something did, 2 if the command is wrong.
 //
 // The plugin runs as root and is killed, interrupted and fed nonsense. Of the machine it sees all but the network, the
-// processes, and the folders that are covered for it: /run/netns, /run/cnikit, /var/lib/cni and those of -state.
+// processes, and the folders that are covered for it: /run, /var/lib/cni and those of -state.
 //
-// The trap: only what -state names is empty at the beginning and compared at the end. A plugin that keeps its leases
-// elsewhere writes to the machine's own folder: what it leaks there is not seen, what one requirement leaves is there for
-// the next, and the leases of a node that serves are among them. Name each folder that the plugin and its delegates
-// write to. The same goes for a daemon that the plugin talks to: it must be started by the setup script, on the new host.
+// The trap: only what -state names is compared at the end, and outside of /run and /var/lib/cni only that is empty at the
+// beginning. A plugin that keeps its leases elsewhere writes to the machine's own folder: what it leaks there is not seen,
+// what one requirement leaves is there for the next ("exists already"), and the leases of a node that serves are among
+// them. Name each folder that the plugin and its delegates write to. A daemon that the plugin talks to must be started by
+// the setup script, on the new host: the machine's socket in /run is not there.
 //
 // A requirement that does not apply is no failure. To see that it applies to more, give the plugin more to do: an ipam
 // section with ranges (status/exhausted), routes (check/route), a parent of its own (-parent). Read the n/a lines

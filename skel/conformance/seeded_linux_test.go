@@ -18,7 +18,7 @@ import (
 // tried. Each costs a build of an example, and seconds.
 const soak = "CNIKIT_SOAK"
 
-// ipamSection has the reference host-local as a program, under a name that the examples have not compiled in: what is
+// ipamSection has the reference host-local as a program, under a name of its own: what is
 // handed on to a program is what some of the faults are about.
 const ipamSection = `"ipam":{"type":"reference-host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}`
 

@@ -160,7 +160,7 @@ func (b *Bench) Succeeds(c Call) Answer {
 	b.Helper()
 	a := b.Run(c)
 	if a.Exit != 0 {
-		b.Fatalf("%s failed, exit status %d, code %d: %s %s\nstderr: %s", c.Command, a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details, a.Stderr)
+		b.Fatalf("%s failed, exit status %d, code %d: %s %s%s\nstderr: %s", c.Command, a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details, b.hint(c, a), a.Stderr)
 	}
 	if c.Command == netconf.Add && c.Stdout == nil && a.Result == nil {
 		b.Fatalf("ADD succeeded without a result that can be read: %v\nstdout: %s", a.protocol, a.Stdout)
@@ -251,49 +251,6 @@ func (b *Bench) WithIPAM() *IPAM {
 	b.paths = append(b.paths, i.Path)
 	b.Base = b.Set(b.Base, "ipam", `{"type":"test-ipam"}`)
 	return i
-}
-
-// Attach makes the ADD, which must succeed and, unless the plugin only changes what others made, must have made
-// something: else a DEL after it would prove nothing.
-func (b *Bench) Attach(c *Container) Answer {
-	b.Helper()
-	before := b.Look(c)
-	a := b.Succeeds(c.Add)
-	if b.Kind != skel.Chained && before.Diff(b.Look(c)) == "" {
-		b.Fatal("ADD succeeded and nothing has changed: not in the namespace, not on the host, not in the folders of its state")
-	}
-	return a
-}
-
-// hasParent tells whether the link that attachments need is on the host.
-func (b *Bench) hasParent() bool {
-	_, err := run("ip", "link", "show", b.Parent)
-	return err == nil
-}
-
-// single says why the configuration is for one attachment at a time, now that there is one; "" if it is for more.
-func (b *Bench) single() string {
-	switch {
-	case b.Single:
-		return "the configuration is for one attachment at a time"
-	case b.parent && !b.hasParent():
-		return "the first attachment has taken the link " + b.Parent + " from the host"
-	}
-	return ""
-}
-
-// AttachAnother makes an attachment beside one that lives. If it fails, so does the requirement, or it does not apply
-// where there can be only one.
-func (b *Bench) AttachAnother(c *Container) Answer {
-	b.Helper()
-	if why := b.single(); why != "" {
-		b.Skip(why)
-	}
-	a := b.Run(c.Add)
-	if a.Exit != 0 {
-		b.Fatalf("a second attachment failed beside the first, exit status %d, code %d: %s %s\nstderr: %s", a.Exit, a.Err.Code, a.Err.Msg, a.Err.Details, a.Stderr)
-	}
-	return a
 }
 
 // Settle makes an attachment of another container and takes it away again: what is shared by all of a network's (a

@@ -36,7 +36,8 @@ type Target struct {
 	// need not be said where the first one takes the Parent away. Otherwise a second one that fails is a failure.
 	Single bool
 	// State are the folders in which the plugin and its delegates keep what they know: each requirement begins with
-	// them empty. Default [DefaultState].
+	// them empty, and what is left there is seen. Default [DefaultState], which it replaces: append to that what is the
+	// plugin's own. All of /run and /var/lib/cni is empty at first in any case; every other folder is the machine's.
 	State []string
 	// Volatile are the files of State that may differ when nothing is left; nil means [DefaultVolatile].
 	Volatile *regexp.Regexp
@@ -47,7 +48,8 @@ type Target struct {
 	Limit time.Duration
 }
 
-// DefaultState lists the folders that plugins are known to keep their state in.
+// DefaultState lists the folders that plugins are known to keep their state in: /var/lib/cni (the reference plugins, and
+// runtimes), /run/cni (the reference dhcp and tuning) and /run/cnikit (skel).
 func DefaultState() []string { return []string{"/var/lib/cni", "/run/cni", "/run/cnikit"} }
 
 // DefaultVolatile matches what host-local leaves, and locks.
@@ -112,6 +114,9 @@ func (o Outcome) OK() bool { return o.Status == Pass || o.Status == NotApplicabl
 // binary is started again, in new network, mount and process namespaces, for each, and runs the test up to this call.
 // A test calls it once, and last: the subtests run in parallel. What does not apply passes, and its log says why. Where a
 // plugin in this process says that the kernel lacks what it needs, the test is skipped.
+//
+// A plugin that keeps state in a folder of its own names it in Target.State. Otherwise what it leaves there is not seen,
+// and outside of /run and /var/lib/cni it is the machine's folder: what one requirement leaves is there for the next.
 func Conform(t *testing.T, target Target) {
 	t.Helper()
 	NeedRoot(t)

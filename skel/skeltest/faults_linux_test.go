@@ -105,8 +105,14 @@ func shTarget(t *testing.T, config, fault string) Target {
 // judged judges one requirement of testdata/sh-plugin; in a child it does not return.
 func judged(t *testing.T, config, fault, id string) Outcome {
 	t.Helper()
+	return judgedOf(t, func() Target { return shTarget(t, config, fault) }, id)
+}
+
+// judgedOf judges one requirement of a plugin; in a child it does not return.
+func judgedOf(t *testing.T, target func() Target, id string) Outcome {
+	t.Helper()
 	if only, here := asked(t.Name()); here {
-		os.Exit(serve(shTarget(t, config, fault), only))
+		os.Exit(serve(target(), only))
 	}
 	i := slices.IndexFunc(Requirements(), func(r Requirement) bool { return r.ID == id })
 	if i < 0 {
@@ -129,19 +135,17 @@ func TestSecondAttachmentIsNeededUnlessSaidOtherwise(t *testing.T) {
 		"the parent is taken": func(target *Target) { target.Parent = "taken" },
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if only, here := asked(t.Name()); here {
+			o := judgedOf(t, func() Target {
 				target := shTarget(t, "no ipam", "one attachment is all")
 				target.Setup = func(b *Bench) { Host(b, "ip", "link", "add", "taken", "type", "bridge") }
 				set(&target)
-				os.Exit(serve(target, only))
-			}
+				return target
+			}, "concurrency/fifty")
 			want := map[string]Status{"not said": Failed, "no parent to begin": Failed}[name]
 			if want == "" {
 				want = NotApplicable
 			}
-			i := slices.IndexFunc(Requirements(), func(r Requirement) bool { return r.ID == "concurrency/fifty" })
-			again := []string{os.Args[0], "-test.run=" + exactly(t.Name()), "-test.count=1"}
-			if o := judge(t.Context(), Requirements()[i], t.Name(), again); o.Status != want {
+			if o.Status != want {
 				t.Errorf("%s %s, expected %s", o.Status, o.Detail, want)
 			}
 		})

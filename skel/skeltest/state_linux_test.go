@@ -1,0 +1,115 @@
+package skeltest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+// keeper is a step that keeps a file for each attachment in a folder of its own.
+type keeper struct{ dir string }
+
+func (k keeper) file(req *netconf.Request) string {
+	return filepath.Join(k.dir, req.ContainerID+"@"+req.IfName)
+}
+
+func (k keeper) Add(ctx context.Context, req *netconf.Request) error {
+	if _, err := os.Stat(k.file(req)); err == nil {
+		return fmt.Errorf("%q: %w", k.file(req), netconf.ErrExists)
+	}
+	if err := netconf.Before(ctx, "write "+k.file(req)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(k.dir, 0o755); err != nil {
+		return err
+	}
+	req.AddInterface(&types100.Interface{Name: req.IfName, Sandbox: req.Netns})
+	return os.WriteFile(k.file(req), nil, 0o600)
+}
+
+func (k keeper) Check(_ context.Context, req *netconf.Request) error {
+	if _, err := os.Stat(k.file(req)); err != nil {
+		return fmt.Errorf("%w: %w", netconf.ErrDifferent, err)
+	}
+	return nil
+}
+
+func (k keeper) Del(ctx context.Context, req *netconf.Request) error {
+	if err := netconf.Before(ctx, "remove "+k.file(req)); err != nil {
+		return err
+	}
+	if err := os.Remove(k.file(req)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+func (k keeper) GC(ctx context.Context, req *netconf.Request) error {
+	files, err := filepath.Glob(filepath.Join(k.dir, "*@*"))
+	lives := map[string]bool{}
+	for _, a := range req.Network.ValidAttachments {
+		lives[filepath.Join(k.dir, a.ContainerID+"@"+a.IfName)] = true
+	}
+	for _, file := range files {
+		if lives[file] {
+			continue
+		}
+		if err := netconf.Before(ctx, "remove "+file); err != nil {
+			return err
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// keeperTarget is a plugin of that step, in this process.
+func keeperTarget(dir string) Target {
+	return Target{
+		Kind: skel.Meta, Config: `{"cniVersion":"1.1.0","name":"net","type":"keeper"}`,
+		Plugin: skel.Plugin[struct{}]{Name: "keeper", Kind: skel.Meta,
+			Steps: func(*netconf.Request, *struct{}) skel.Steps { return skel.Steps{keeper{dir}} }},
+	}
+}
+
+// State in a folder that the target does not name is not seen, and in /run it is new for each requirement all the same:
+// what the one leaves is not there for the next, which uses the same container ids.
+func TestStateThatIsNotNamedIsAskedFor(t *testing.T) {
+	NeedRoot(t)
+	o := judgedOf(t, func() Target { return keeperTarget("/run/keeper") }, "add/again")
+	if o.Status != Failed || !strings.Contains(o.Detail, "Target.State") {
+		t.Errorf("%s %s", o.Status, o.Detail)
+	}
+	if left, err := filepath.Glob("/run/keeper/*"); err != nil || len(left) > 0 {
+		t.Errorf("the requirement's plugin has written %q outside of its host: %v", left, err)
+	}
+}
+
+// State that an earlier requirement has left is met as "exists already", which says nothing about the plugin.
+func TestStateThatOutlivesTheHostIsExplained(t *testing.T) {
+	NeedRoot(t)
+	const variable = "SKELTEST_KEEPER"
+	dir, here := os.LookupEnv(variable)
+	if !here {
+		dir = t.TempDir()
+		t.Setenv(variable, dir)
+	}
+	for _, file := range []string{"conform-1@eth0", "settle@eth0"} {
+		if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := judgedOf(t, func() Target { return keeperTarget(dir) }, "add/again")
+	if o.Status != Failed || !strings.Contains(o.Detail, "Target.State") {
+		t.Errorf("%s %s", o.Status, o.Detail)
+	}
+}
