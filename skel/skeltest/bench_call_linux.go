@@ -36,7 +36,7 @@ func (b *Bench) prepare() {
 		b.paths = append(b.paths, filepath.Dir(string(program)))
 	}
 	if len(b.paths) == 0 {
-		b.paths = []string{"/opt/cni/bin"}
+		b.paths = []string{b.TempDir()}
 	}
 	b.readConfig()
 	if b.Setup != nil {

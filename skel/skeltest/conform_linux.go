@@ -24,8 +24,8 @@ type Target struct {
 	Config string
 	// Kind says what the plugin does, and so which of the requirements apply.
 	Kind skel.Kind
-	// Path is CNI_PATH: the folders of the delegates, and that of the program itself last; default /opt/cni/bin, since
-	// every runtime sends one.
+	// Path is CNI_PATH: the folders of the delegates, and that of the program itself last. Default, for a plugin in the
+	// same process: an empty folder, since every runtime sends one, and what the machine has installed is not the test's.
 	Path []string
 	// Setup prepares the host. It has lo, and p0 and p1, the ends of a veth pair, which stand for the network card
 	// and its cable, up and without addresses.

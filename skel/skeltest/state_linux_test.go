@@ -113,3 +113,29 @@ func TestStateThatOutlivesTheHostIsExplained(t *testing.T) {
 		t.Errorf("%s %s", o.Status, o.Detail)
 	}
 }
+
+// A plugin in this process, whose folder of delegates nobody has named, is called with a CNI_PATH, in which there is
+// nothing: that of the machine is not what the test is about.
+func TestPathOfAPluginInProcessIsAnEmptyFolder(t *testing.T) {
+	NeedRoot(t)
+	target := func() Target {
+		target := keeperTarget("/run/keeper")
+		target.State = []string{"/run/keeper"}
+		plugin := target.Plugin.(skel.Plugin[struct{}])
+		plugin.Validate = func(req *netconf.Request, _ *struct{}) error {
+			if files, err := os.ReadDir(strings.Join(req.Path, ":")); err != nil || len(files) > 0 {
+				return fmt.Errorf("CNI_PATH is %q: %v, %w", req.Path, files, err)
+			}
+			return nil
+		}
+		target.Plugin = plugin
+		return target
+	}
+	for _, id := range []string{"add/works", "gc/live", "gc/stale", "gc/empty-host"} {
+		t.Run(strings.ReplaceAll(id, "/", "-"), func(t *testing.T) {
+			if o := judgedOf(t, target, id); o.Status != Pass {
+				t.Errorf("%s: %s %s", id, o.Status, o.Detail)
+			}
+		})
+	}
+}
