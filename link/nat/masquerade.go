@@ -75,8 +75,8 @@ func (m Masquerade) Verify(_ context.Context, host *link.NS, o link.Owner, addrs
 	return m.claim(o, addrs).verify(host)
 }
 
-// Delete ends it. The addresses save looking through all that is masqueraded on the host: that is done where one
-// of them, or none, is the owner's. The table stays.
+// Delete ends it. The addresses save looking through all that is masqueraded on the host: that is done where none
+// are given, or one is not the owner's. The table stays.
 func (m Masquerade) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs []netip.Prefix) error {
 	addrs, err := valid(addrs)
 	if err != nil {
