@@ -71,16 +71,26 @@ func (a AllowedSysctls) Check(s Sysctls) error {
 }
 
 func (one allowed) in(name string) bool {
+	s := &subject{text: name}
 	for i := range len(name) + 1 {
-		if one.match(name, i, func(int) bool { return true }) {
+		if one.match(s, i, func(int) bool { return true }) {
 			return true
 		}
 	}
 	return false
 }
 
+// subject is a name that is looked at. An expression such as (a+)+$ has as many ways to fail as 2 to the power of the name's
+// length, which who asks for the sysctl chooses: after so many tries nothing matches, and the name is refused.
+type subject struct {
+	text  string
+	tries int
+}
+
+const maxTries = 100_000
+
 // matcher tries to match s from i on, and asks then whether what follows matches from where it ended.
-type matcher func(s string, i int, then func(int) bool) bool
+type matcher func(s *subject, i int, then func(int) bool) bool
 
 // expression is what is left of a line to be read.
 type expression struct {
@@ -119,7 +129,7 @@ func (p *expression) alternatives() matcher {
 	for p.take('|') {
 		all = append(all, p.sequence())
 	}
-	return func(s string, i int, then func(int) bool) bool {
+	return func(s *subject, i int, then func(int) bool) bool {
 		for _, m := range all {
 			if m(s, i, then) {
 				return true
@@ -130,10 +140,10 @@ func (p *expression) alternatives() matcher {
 }
 
 func (p *expression) sequence() matcher {
-	m := matcher(func(_ string, i int, then func(int) bool) bool { return then(i) })
+	m := matcher(func(_ *subject, i int, then func(int) bool) bool { return then(i) })
 	for p.left != "" && p.left[0] != '|' && p.left[0] != ')' {
 		before, one := m, p.repeated()
-		m = func(s string, i int, then func(int) bool) bool {
+		m = func(s *subject, i int, then func(int) bool) bool {
 			return before(s, i, func(j int) bool { return one(s, j, then) })
 		}
 	}
@@ -148,11 +158,11 @@ func (p *expression) repeated() matcher {
 		return many(m)
 	case p.take('+'):
 		rest := many(m)
-		return func(s string, i int, then func(int) bool) bool {
+		return func(s *subject, i int, then func(int) bool) bool {
 			return m(s, i, func(j int) bool { return rest(s, j, then) })
 		}
 	case p.take('?'):
-		return func(s string, i int, then func(int) bool) bool { return m(s, i, then) || then(i) }
+		return func(s *subject, i int, then func(int) bool) bool { return m(s, i, then) || then(i) }
 	}
 	return m
 }
@@ -160,7 +170,7 @@ func (p *expression) repeated() matcher {
 // many matches any number of times; a round that took nothing is the last.
 func many(m matcher) matcher {
 	var again matcher
-	again = func(s string, i int, then func(int) bool) bool {
+	again = func(s *subject, i int, then func(int) bool) bool {
 		return m(s, i, func(j int) bool { return j > i && again(s, j, then) }) || then(i)
 	}
 	return again
@@ -169,9 +179,9 @@ func many(m matcher) matcher {
 func (p *expression) atom() matcher {
 	switch c := p.next(); c {
 	case '^':
-		return func(_ string, i int, then func(int) bool) bool { return i == 0 && then(i) }
+		return func(_ *subject, i int, then func(int) bool) bool { return i == 0 && then(i) }
 	case '$':
-		return func(s string, i int, then func(int) bool) bool { return i == len(s) && then(i) }
+		return func(s *subject, i int, then func(int) bool) bool { return i == len(s.text) && then(i) }
 	case '(':
 		if p.take('?') && !(p.take(':')) {
 			p.fail("(?")
@@ -196,7 +206,10 @@ func (p *expression) atom() matcher {
 }
 
 func one(is func(byte) bool) matcher {
-	return func(s string, i int, then func(int) bool) bool { return i < len(s) && is(s[i]) && then(i+1) }
+	return func(s *subject, i int, then func(int) bool) bool {
+		s.tries++
+		return s.tries <= maxTries && i < len(s.text) && is(s.text[i]) && then(i+1)
+	}
 }
 
 // escaped reads what stands behind a backslash.

@@ -55,6 +55,21 @@ func TestAllowedSysctlsThatAreNoExpression(t *testing.T) {
 	}
 }
 
+// TestAllowedSysctlsEnd: an expression with very many ways to fail does not hold up who is asked.
+func TestAllowedSysctlsEnd(t *testing.T) {
+	t.Parallel()
+	list, err := link.ParseAllowedSysctls("^net.(a+)+$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.Allows("net." + strings.Repeat("a", 200) + ".") {
+		t.Error("it matched")
+	}
+	if !list.Allows("net." + strings.Repeat("a", 200)) {
+		t.Error("it did not match")
+	}
+}
+
 // FuzzAllowedSysctls: what is taken means the same as in package regexp.
 func FuzzAllowedSysctls(f *testing.F) {
 	for _, seed := range [][2]string{
