@@ -57,16 +57,9 @@ func (c contest) config(prev string) string {
 	if prev != "" {
 		prev = `,"prevResult":` + prev
 	}
-	ipam := "host-local"
-	if c.program {
-		ipam = otherName
-	}
-	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"bench%d","type":%q,%s,"ipam":{"type":%q,"ranges":[%s],"routes":[%s]}%s}`,
-		c.leases, c.plugin, c.keys, ipam, ranges, routes, prev)
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"bench%d","type":%q,%s,"ipam":{"type":"host-local","ranges":[%s],"routes":[%s]}%s}`,
+		c.leases, c.plugin, c.keys, ranges, routes, prev)
 }
-
-// otherName is the reference host-local under a name that our plugins have not compiled in.
-const otherName = "host-local-program"
 
 // fill makes the leases of others, as the reference host-local would have.
 func (c contest) fill() error {
@@ -93,17 +86,18 @@ type side struct{ name, dir string }
 func main() {
 	reference := flag.String("reference", "", "folder with the reference plugins and host-local")
 	ours := flag.String("ours", "", "folder with our plugins")
+	compiled := flag.String("compiled", "", "folder with our plugins, host-local compiled in")
 	blocks := flag.Int("blocks", 15, "how often the sides take turns")
 	each := flag.Int("each", 8, "attachments of a side in a block; a quarter of it where ADD waits for address detection")
 	only := flag.String("only", "", "only the rows that have this in PLUGIN/STACK/HOST-LOCAL/LEASES, such as macvlan/v4/in-process/0")
 	flag.Parse()
-	if err := run(side{"reference", *reference}, side{"ours", *ours}, *blocks, *each, *only); err != nil {
+	if err := run(side{"reference", *reference}, side{"ours", *ours}, side{"ours", *compiled}, *blocks, *each, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(reference, ours side, blocks, each int, only string) error {
+func run(reference, ours, compiled side, blocks, each int, only string) error {
 	if err := prepare(); err != nil {
 		return err
 	}
@@ -125,9 +119,13 @@ func run(reference, ours side, blocks, each int, only string) error {
 		if c.dual { // the reference waits for a second or two in each ADD
 			n, b = max(1, each/4), max(3, blocks/3)
 		}
+		mine := compiled
+		if c.program {
+			mine = ours
+		}
 		figures := map[string][2]sample{}
 		for range b {
-			for i, s := range []side{reference, ours} {
+			for i, s := range []side{reference, mine} {
 				if err := block(c, s, reference.dir, n, func(verb string, f figure) {
 					both := figures[verb]
 					both[i] = append(both[i], f)

@@ -13,10 +13,10 @@ if [ -z "${BENCH_INSIDE:-}" ]; then
   go build -trimpath -ldflags '-s -w' -o "$work/reference/" \
     github.com/containernetworking/plugins/plugins/main/{macvlan,bridge,ptp} \
     github.com/containernetworking/plugins/plugins/ipam/host-local
-  ln -s host-local "$work/reference/host-local-program" # a name that our plugins have not compiled in
-  (cd ../.. && go build -trimpath -ldflags '-s -w' -o "$work/ours/" ./examples/plugins/...)
+  (cd ../.. && go build -trimpath -ldflags '-s -w' -o "$work/ours/" ./examples/plugins/... &&
+    go build -trimpath -ldflags '-s -w' -tags hostlocal -o "$work/compiled/" ./examples/plugins/...)
   go build -o "$work/bench" .
-  ls -l "$work/reference" "$work/ours" | awk '/plugins|macvlan|bridge|ptp|host-local/ {print $5, $9}'
+  ls -l "$work/reference" "$work/ours" "$work/compiled" | awk '/plugins|macvlan|bridge|ptp|host-local/ {print $5, $9}'
   unshare --net --mount --propagation private bash run.sh "$@"
   exit
 fi
@@ -25,4 +25,4 @@ for dir in /run/netns /run/cnikit /var/lib/cni; do
   mount -t tmpfs tmpfs "$dir"
 done
 mount --make-shared /run/netns
-exec "$BENCH_INSIDE/bench" -reference "$BENCH_INSIDE/reference" -ours "$BENCH_INSIDE/ours" "$@"
+exec "$BENCH_INSIDE/bench" -reference "$BENCH_INSIDE/reference" -ours "$BENCH_INSIDE/ours" -compiled "$BENCH_INSIDE/compiled" "$@"

@@ -116,8 +116,7 @@ func machine(t *testing.T) *node.Node {
 	return n
 }
 
-// hostLocal is the reference host-local under a name of its own: our plugins have the other one compiled in, and start no
-// process for it.
+// hostLocal is the reference host-local under a name of its own: what is recorded here is a program.
 const hostLocal = "reference-host-local"
 
 // recorded is one of our plugins and the reference host-local, with a recorder before them.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
-	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
@@ -41,7 +40,7 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.Bridge{Name: c.Bridge, MTU: c.MTU, Promisc: c.Promisc},
 		link.Veth{Bridge: c.Bridge, MTU: c.MTU, MAC: req.MAC(c.MAC), Hairpin: c.Hairpin, Isolated: c.Isolated},
-		ipam.FromConfig(req, hostlocal.InProcess()),
+		ipam.FromConfig(req, compiledIn()...),
 		gateway,
 		link.Addresses{DAD: dad},
 		nat.Masquerade{Off: !c.IPMasq},

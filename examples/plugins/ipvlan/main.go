@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
-	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -24,8 +23,8 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
 			Mode:   c.Mode, Flag: c.Flag, MTU: c.MTU, Chained: true,
 		},
-		ipam.FromConfig(req, hostlocal.InProcess()), // nil without an ipam section: the prevResult's addresses, or layer 2 only
-		link.Addresses{}, // what IPAM answered, put on the interface
+		ipam.FromConfig(req, compiledIn()...), // nil without an ipam section: the prevResult's addresses, or layer 2 only
+		link.Addresses{},                      // what IPAM answered, put on the interface
 	}
 }
 

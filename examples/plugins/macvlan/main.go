@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
-	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -25,8 +24,8 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
 			Mode:   c.Mode, MTU: c.MTU, MAC: req.MAC(c.MAC), BcQueueLen: c.BcQueue,
 		},
-		ipam.FromConfig(req, hostlocal.InProcess()), // nil without an ipam section: a layer-2 attachment
-		link.Addresses{}, // what IPAM answered, put on the interface
+		ipam.FromConfig(req, compiledIn()...), // nil without an ipam section: a layer-2 attachment
+		link.Addresses{},                      // what IPAM answered, put on the interface
 	}
 }
 

@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/ipam"
+	"github.com/cnikit/cnikit/ipam/hostlocal"
+	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
@@ -85,7 +89,10 @@ func TestHarmedAnywhereNoAddressIsLost(t *testing.T) {
 		}
 		return found
 	}
-	if n := skeltest.Walk(t, plugin(), call, ns, leases); n < 10 {
+	compiled := skel.Plugin[config]{Name: "macvlan", Steps: func(req *netconf.Request, c *config) skel.Steps {
+		return skel.Steps{link.Macvlan{Parent: link.Parent{Name: c.Master}}, ipam.FromConfig(req, hostlocal.InProcess()), link.Addresses{}}
+	}}
+	if n := skeltest.Walk(t, compiled, call, ns, leases); n < 10 {
 		t.Errorf("an ADD of %d operations: the fault hook is not called", n)
 	}
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"github.com/cnikit/cnikit/ipam"
-	"github.com/cnikit/cnikit/ipam/hostlocal"
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
@@ -22,7 +21,7 @@ type config struct {
 func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.Veth{MTU: c.MTU, MAC: req.MAC(c.MAC)},
-		ipam.FromConfig(req, hostlocal.InProcess()),
+		ipam.FromConfig(req, compiledIn()...),
 		link.Addresses{PointToPoint: true}, // everything goes by the gateway, the host's end
 		link.HostRoutes{},
 		nat.Masquerade{Off: !c.IPMasq},
