@@ -340,17 +340,19 @@ func known(c *conn, o link.Owner, ports [][]mapping, to map[bool]netip.Prefix) (
 // mappingsOf are the mappings that elements stand for.
 func mappingsOf(elements []element) (all []mapping) {
 	for _, e := range elements {
-		if e.value == nil {
-			continue
-		}
-		m := mapping{v6: e.set[len(e.set)-1] == '6'}
-		key := e.key
-		if e.set != setName(portsMap, m.v6) {
-			m.host, key = source(key, m.v6)
-		}
-		if m.to = endpoint(e.value, m.v6); m.to.IsValid() && len(key) >= 6 {
-			m.protocol, m.port = key[0], binary.BigEndian.Uint16(key[4:])
-			all = append(all, m)
+		for _, v6 := range []bool{false, true} {
+			m, key := mapping{v6: v6}, e.key
+			switch e.set {
+			case setName(portsMap, v6):
+			case setName(addrPortsMap, v6):
+				m.host, key = source(key, v6)
+			default:
+				continue
+			}
+			if m.to = endpoint(e.value, v6); m.to.IsValid() && len(key) >= 6 {
+				m.protocol, m.port = key[0], binary.BigEndian.Uint16(key[4:])
+				all = append(all, m)
+			}
 		}
 	}
 	return all

@@ -18,6 +18,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(whole[:len(whole)-3])
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Add(bytes.Repeat([]byte{4, 0, 1, 0}, 10))
+	f.Add(message{kind: newElement, body: *list("", []element{{value: []byte{1, 2, 3, 4}}}, true)}.append(nil)) // of no set: this panicked
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		for m, rest, ok := cut(b); ok; m, rest, ok = cut(rest) {
 			for _, e := range read(m.body) {
