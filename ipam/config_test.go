@@ -94,3 +94,20 @@ func TestATypeNearlyCompiledInIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// PLUGIN validate said "ok" of a section that only a program can read.
+func TestASectionThatNobodyHereChecks(t *testing.T) {
+	t.Parallel()
+	checked := func(*netconf.Request) error { return nil }
+	for want, inProcess := range map[string]delegate.InProcess{
+		`ipam, which the program "fake" checks`:       {Type: "other", Validate: checked},
+		`ipam, which "fake" checks when it is called`: {Type: "fake"},
+		"": {Type: "fake", Validate: checked},
+	} {
+		req, _ := call(t, netconf.Add, withIPAM)
+		step, ok := ipam.FromConfig(req, inProcess).(skel.Unchecked)
+		if !ok || step.Unchecked() != want {
+			t.Errorf("%v, %v, expected %q", ok, step, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package ipam
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -24,6 +25,20 @@ type step struct {
 }
 
 func (s *step) Name() string { return "ipam" }
+
+// Unchecked is for PLUGIN validate, as package skel has it: the section is the program's, or the Go value's that has no
+// Validate.
+func (s *step) Unchecked() string {
+	switch p := s.plugin.(type) {
+	case delegate.Exec:
+		return fmt.Sprintf("ipam, which the program %q checks", s.name)
+	case delegate.InProcess:
+		if p.Validate == nil {
+			return fmt.Sprintf("ipam, which %q checks when it is called", s.name)
+		}
+	}
+	return ""
+}
 
 func (s *step) Add(ctx context.Context, req *netconf.Request) error {
 	own := req.As(netconf.Add)

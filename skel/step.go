@@ -45,6 +45,10 @@ type Prober interface {
 // Namer is a Step that names itself in errors and logs; others are called by their type.
 type Namer interface{ Name() string }
 
+// Unchecked is a Step that hands a part of the configuration to a program, which alone can check it. PLUGIN validate tells
+// what it returns, such as `ipam, which the program "dhcp" checks`, beside the ok that it says of the rest; "" is nothing.
+type Unchecked interface{ Unchecked() string }
+
 // Steps is a sequence that is itself a Step: Add in order, and back in reverse if one fails; Check
 // and Status in order; Del and GC in reverse, all of them. Nil steps are skipped.
 type Steps []Step
@@ -193,6 +197,19 @@ func call(f func(context.Context, *netconf.Request) error, ctx context.Context, 
 		return nil
 	}
 	return f(ctx, req)
+}
+
+// unchecked lists what the steps do not check.
+func (s Steps) unchecked() []string {
+	var parts []string
+	for _, step := range s {
+		if inner, ok := step.(Steps); ok {
+			parts = append(parts, inner.unchecked()...)
+		} else if u, ok := step.(Unchecked); ok && !isNil(step) && u.Unchecked() != "" {
+			parts = append(parts, u.Unchecked())
+		}
+	}
+	return parts
 }
 
 // lacks returns the verbs that the steps, by functions left nil, do not have.

@@ -27,7 +27,8 @@ type validation struct {
 	found  []finding
 	stderr io.Writer // the stack of a panic
 	list   bool
-	mine   int // plugins of our type
+	mine   int      // plugins of our type
+	beside []string // parts of their configurations that are not looked at
 	all    int
 }
 
@@ -82,10 +83,14 @@ func (v *validation) file(conflist bool) {
 
 // seen says what was looked at.
 func (v *validation) seen() string {
-	if !v.list {
-		return "a configuration of " + v.name
+	seen := "a configuration of " + v.name
+	if v.list {
+		seen = fmt.Sprintf("%d of %d plugins are of %s", v.mine, v.all, v.name)
 	}
-	return fmt.Sprintf("%d of %d plugins are of %s", v.mine, v.all, v.name)
+	if len(v.beside) > 0 {
+		seen += "; not looked at: " + strings.Join(v.beside, "; ")
+	}
+	return printable(seen)
 }
 
 // text is the configuration of one plugin as a runtime would send it. For one of a list it has as many lines
@@ -119,6 +124,9 @@ func (v *validation) plugin(t text) {
 		describe, err := v.decode(req)
 		if err == nil {
 			steps = describe()
+			for _, part := range steps.unchecked() {
+				v.beside = append(v.beside, t.prefix()+part)
+			}
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 )
 
 // What is missing in a section was told of line 1, column 1 of the plugin, whatever stood before the section.
@@ -17,5 +18,30 @@ func TestValidateTellsWhereSomethingIsMissing(t *testing.T) {
 	const want = "stdin:2:1: plugins[0].cable.length: missing\nstdin:3:9: plugins[0].ipam.ranges: missing\nstdin:4:13: plugins[0].ipam.routes[0].dst: missing\n"
 	if exit, _, stdout, _ := p.ByHand([]string{"validate", "-"}, text, false, false); exit != 1 || stdout != want {
 		t.Errorf("exit status %d\n%s\nexpected\n%s", exit, stdout, want)
+	}
+}
+
+// opaque is a step that does not know what its part of the configuration has to be like.
+type opaque struct {
+	step
+	part string
+}
+
+func (o *opaque) Unchecked() string { return o.part }
+
+// An "ok" was said of all, also of a section that only a program can read.
+func TestValidateTellsWhatItDoesNotLookAt(t *testing.T) {
+	t.Parallel()
+	p := validated(t)
+	p.Steps = func(*netconf.Request, *checked) skel.Steps {
+		return skel.Steps{nil, &opaque{}, (*opaque)(nil), skel.Steps{&opaque{part: "ipam, which \"x\" checks"}}}
+	}
+	for text, want := range map[string]string{
+		`{"name":"net","type":"test"}`:               "stdin: ok, a configuration of test; not looked at: ipam, which \"x\" checks\n",
+		`{"name":"net","plugins":[{"type":"test"}]}`: "stdin: ok, 1 of 1 plugins are of test; not looked at: plugins[0].ipam, which \"x\" checks\n",
+	} {
+		if exit, _, stdout, _ := p.ByHand([]string{"validate", "-"}, text, false, false); exit != 0 || stdout != want {
+			t.Errorf("exit status %d: %s", exit, stdout)
+		}
 	}
 }
