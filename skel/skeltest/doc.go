@@ -12,7 +12,8 @@
 // reason.
 //
 // A [Call] is one call in the runtime's words, made with a skel.Plugin or with a [Binary] of any make; its
-// [Answer] has been held against the protocol. [NewIPAM] gives addresses, and fails or hangs when told to.
+// [Answer] has been held against the protocol. [Build] builds a program, the tested one or one that it calls. [NewIPAM]
+// gives addresses, and fails or hangs when told to.
 // [Walk] makes ADD and DEL fail, panic and be cancelled at each of their operations, which a step announces by
 // netconf.Before, and looks whether anything is left.
 //
