@@ -6,11 +6,9 @@ import (
 	"hash/fnv"
 	"io"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -19,11 +17,7 @@ import (
 
 func TestConforms(t *testing.T) {
 	skeltest.NeedRoot(t)
-	if testbin.Guest() {
-		t.Skip("thousands of processes: many minutes in an emulated guest")
-	}
-	path := []string{filepath.Dir(testbin.Plugin(t, "ptp")), testbin.Reference(t, testbin.HostLocal)}
-	testbin.Built(t)
+	path := []string{skeltest.Build(t, "github.com/cnikit/cnikit/examples/plugins/ptp", "github.com/cnikit/cnikit/examples/plugins/host-local")}
 	skeltest.Conform(t, skeltest.Target{Plugin: own(), Kind: skel.Chained, Config: conformConf, Path: path})
 }
 

@@ -4,11 +4,11 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
@@ -17,7 +17,7 @@ import (
 // does. Then all are gone.
 func TestHundredProcessesAtOnce(t *testing.T) {
 	needed(t)
-	program := skeltest.Binary(testbin.Plugin(t, "portmap"))
+	program := skeltest.Binary(filepath.Join(skeltest.Build(t, "."), "portmap"))
 	ns := container(t)
 	const n = 100
 	all := func(verb netconf.Command, port func(i int) int) (answers [n]skeltest.Answer) {

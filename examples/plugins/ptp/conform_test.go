@@ -5,17 +5,12 @@ package main
 import (
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 func TestConforms(t *testing.T) {
 	skeltest.NeedRoot(t)
-	if testbin.Guest() {
-		t.Skip("thousands of processes: many minutes in an emulated guest")
-	}
-	target := skeltest.Target{Plugin: plugin(), Config: conformConf, Path: []string{testbin.Reference(t, testbin.HostLocal)}}
-	testbin.Built(t)
+	target := skeltest.Target{Plugin: plugin(), Config: conformConf, Path: []string{skeltest.Build(t, "github.com/cnikit/cnikit/examples/plugins/host-local")}}
 	skeltest.Conform(t, target)
 }
 

@@ -3,21 +3,15 @@
 package main
 
 import (
-	"path/filepath"
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 func TestConforms(t *testing.T) {
 	skeltest.NeedRoot(t)
-	if testbin.Guest() {
-		t.Skip("thousands of processes: many minutes in an emulated guest")
-	}
-	path := []string{filepath.Dir(testbin.Plugin(t, "ptp")), testbin.Reference(t, testbin.HostLocal)}
-	testbin.Built(t)
+	path := []string{skeltest.Build(t, "github.com/cnikit/cnikit/examples/plugins/ptp", "github.com/cnikit/cnikit/examples/plugins/host-local")}
 	skeltest.Conform(t, skeltest.Target{Plugin: plugin(), Kind: skel.Chained, Config: conformConf, Path: path})
 }
 

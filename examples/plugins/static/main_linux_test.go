@@ -1,16 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
@@ -67,68 +64,11 @@ func TestAllVerbs(t *testing.T) {
 	call("1.1.0", `,"addresses":[{"address":"10.1.0.5"}]`, "").Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses[0].address (line 1, column ")
 }
 
-// Both programs are asked the same; where ours answers otherwise, the README says so.
-func TestAnswersAsTheReferencePlugin(t *testing.T) {
-	skeltest.NeedRoot(t) // the program is built as root, or was built before
-	reference := filepath.Join(testbin.Reference(t, testbin.Static), "static")
-	const others, asked = `,"args":{"cni":{"ips":["10.1.0.8/24","fd00:1::8/64"]}}`, `,"runtimeConfig":{"ips":["10.1.0.9/24"]}`
-	for _, version := range []string{"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
-		for _, c := range []struct{ name, keys, more, args string }{
-			{"addresses", lan, "", ""},
-			{"one family", `,"addresses":[{"address":"fd00:1::5/64"}]`, "", ""},
-			{"dns", lan + `,"dns":{"nameservers":["10.1.0.1"],"domain":"d","search":["a"],"options":["b"]}`, "", ""},
-			{"route attributes", lan[:strings.Index(lan, `,"routes"`)] + `,"routes":[{"dst":"10.8.0.0/16","gw":"10.1.0.9","mtu":1400,"advmss":1360,"priority":7,"table":100,"scope":253}]`, "", ""},
-			{"IP alone", "", "", "IP=10.1.0.7/24"},
-			{"IP and GATEWAY", `,"addresses":[]`, "", "IgnoreUnknown=1;K8S_POD_NAME=p;IP=10.1.0.7/24,fd00:1::7/64;GATEWAY=10.1.0.2,fd00:1::2"},
-			{"args", lan, others, ""},
-			{"args and CNI_ARGS", lan, others, "IP=10.1.0.7/24;GATEWAY=10.1.0.2"},
-			{"runtimeConfig", lan, others + asked, "IP=10.1.0.7/24"},
-			{"empty runtimeConfig", lan, `,"runtimeConfig":{"ips":[]},"args":{"cni":{"ips":[]}}`, ""},
-			{"no length", `,"addresses":[{"address":"10.1.0.5"}]`, "", ""},
-			{"args without a length", lan, `,"args":{"cni":{"ips":["10.1.0.5"]}}`, ""},
-			{"IP without a length", "", "", "IP=10.1.0.5"},
-			{"no GATEWAY", lan, "", "GATEWAY=x"},
-		} {
-			add := call(version, c.keys, c.more)
-			add.Args, add.Path = c.args, "/none"
-			ours := add.Run(t.Context(), t, own(t))
-			theirs, err := program(reference, add)
-			if (ours.Exit == 0) != (err == nil) || err == nil && !sameJSON(t, ours.Stdout, theirs) {
-				t.Errorf("%s, version %s: ours %d\n%s\ntheirs %v\n%s", c.name, version, ours.Exit, ours.Stdout, err, theirs)
-			}
-		}
-	}
-}
-
-// program calls a program that is not held to the protocol.
-func program(path string, c skeltest.Call) (stdout string, err error) {
-	cmd := exec.Command(path)
-	cmd.Env = []string{"CNI_COMMAND=" + string(c.Command), "CNI_CONTAINERID=" + c.ContainerID, "CNI_NETNS=" + c.Netns,
-		"CNI_IFNAME=" + c.IfName, "CNI_ARGS=" + c.Args, "CNI_PATH=" + c.Path}
-	cmd.Stdin = strings.NewReader(c.Config)
-	out, err := cmd.Output()
-	return string(out), err
-}
-
-func sameJSON(t *testing.T, a, b string) bool {
-	t.Helper()
-	var x, y map[string]any
-	for text, into := range map[string]*map[string]any{a: &x, b: &y} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
-		if dns, ok := (*into)["dns"].(map[string]any); ok && len(dns) == 0 {
-			delete(*into, "dns") // theirs is never without
-		}
-	}
-	return reflect.DeepEqual(x, y)
-}
-
 // The runtime's addresses reach the interface, and packets flow between them.
 func TestPacketsFlow(t *testing.T) {
 	red, blue := skeltest.NewNS(t), skeltest.NewNS(t)
-	path := filepath.Dir(testbin.Plugin(t, "static"))
-	macvlan := skeltest.Binary(testbin.Plugin(t, "macvlan"))
+	path := skeltest.Build(t, ".", "github.com/cnikit/cnikit/examples/plugins/macvlan")
+	macvlan := skeltest.Binary(filepath.Join(path, "macvlan"))
 	skeltest.Host(t, "ip", "link", "add", "uplink", "type", "veth", "peer", "name", "wire")
 	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "uplink") })
 	for _, link := range []string{"uplink", "wire"} {
@@ -156,7 +96,7 @@ func TestPacketsFlow(t *testing.T) {
 // The list beside the program, in which it is another plugin's, is found good, and a wrong address in it is found.
 func TestValidatesTheList(t *testing.T) {
 	skeltest.NeedRoot(t) // as above
-	static := testbin.Plugin(t, "static")
+	static := filepath.Join(skeltest.Build(t, "."), "static")
 	if out, err := exec.Command(static, "validate", "static.conflist").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
