@@ -84,6 +84,21 @@ func idle(req *netconf.Request, key attemptKey) bool {
 	return try != nil && !try.made.Load()
 }
 
+// linkID is by what DEL knows a link again.
+type linkID struct {
+	Index int
+	Alias string
+}
+
+func idOf(l netlink.Link) linkID { return linkID{l.Attrs().Index, l.Attrs().Alias} }
+
+// is tells whether a link is the one that an Add worked on. A namespace at the same path may be another container's by now,
+// and links have the same few indexes in all of them: a label of an attachment that it did not have then means so.
+func (id linkID) is(l netlink.Link) bool {
+	_, labelled := parseAlias(l.Attrs().Alias)
+	return l.Attrs().Index == id.Index && (!labelled || l.Attrs().Alias == id.Alias)
+}
+
 // hopeless tells whether the kernel will refuse the same again: a driver does not take the value. A DEL that fails for it
 // would be called for ever.
 func hopeless(err error) bool {

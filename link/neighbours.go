@@ -175,8 +175,8 @@ func (s Neighbours) Delete(ctx context.Context, n *NS, name string) error {
 
 // neighboured is what is kept for DEL: the entries that were not there before.
 type neighboured struct {
-	Index int // of the link: another one of the same name is left alone
-	Made  []Neighbour
+	linkID // another one of the same name is left alone
+	Made   []Neighbour
 }
 
 func (s Neighbours) key(req *netconf.Request) string {
@@ -213,7 +213,7 @@ func (s Neighbours) prepare(req *netconf.Request) (n *NS, l netlink.Link, made [
 	if made, err = s.missing(n, l); err != nil {
 		return nil, nil, nil, err
 	}
-	return n, l, made, keep(req, s.key(req), neighboured{l.Attrs().Index, made})
+	return n, l, made, keep(req, s.key(req), neighboured{idOf(l), made})
 }
 
 // Check is Verify.
@@ -250,7 +250,7 @@ func (old neighboured) take(ctx context.Context, req *netconf.Request, name stri
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || l.Attrs().Index != old.Index {
+	if err != nil || l == nil || !old.is(l) {
 		return err
 	}
 	return Neighbours{Neighbours: old.Made}.Delete(ctx, n, name)

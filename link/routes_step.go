@@ -89,7 +89,7 @@ func (r Routes) Delete(ctx context.Context, n *NS, name string) error {
 
 // laid is what is kept for DEL: the routes that were not there before.
 type laid struct {
-	Index  int // of the link: another one of the same name is left alone
+	linkID // another one of the same name is left alone
 	Routes []Route
 }
 
@@ -114,7 +114,7 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 		}
 	}
 	if err == nil {
-		before = laid{Index: l.Attrs().Index}
+		before = laid{linkID: idOf(l)}
 		before.Routes, err = plan.missing(n, l)
 	}
 	if err == nil {
@@ -187,7 +187,7 @@ func (r Routes) take(ctx context.Context, req *netconf.Request, made laid) error
 	}
 	name := ifName(req, r.Interface)
 	l, err := find(n, name)
-	if err != nil || l == nil || made.Index != 0 && l.Attrs().Index != made.Index {
+	if err != nil || l == nil || made.Index != 0 && !made.is(l) {
 		return err
 	}
 	if err := (Routes{Routes: made.Routes}).Delete(ctx, n, name); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // sourced is what is kept for DEL.
 type sourced struct {
-	Index int // of the link: another one of the same name gets nothing back
+	linkID // another one of the same name gets nothing back
 	SourcePlan
 }
 
@@ -76,7 +76,7 @@ func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, 
 	case used, there && before.Index == l.Attrs().Index:
 		return nil, nil, done("route by the source", o.IfName)
 	}
-	return n, plan, keep(req, s.key(req), sourced{l.Attrs().Index, *plan})
+	return n, plan, keep(req, s.key(req), sourced{idOf(l), *plan})
 }
 
 // Check compares the rules and the tables with what Add wrote down; without that, the rules and default routes with the
@@ -144,8 +144,11 @@ func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sour
 		}
 	}
 	if there {
-		if l == nil || l.Attrs().Index != made.Index {
-			made.Moved = nil
+		switch {
+		case l == nil || l.Attrs().Index != made.Index:
+			made.Moved, made.Kept = nil, nil
+		case !made.is(l):
+			return nil // the namespace is another container's by now
 		}
 		if err := made.delete(ctx, n, o.IfName, req.Warn); err != nil {
 			return fmt.Errorf("routing by the source of %q: %w", o.IfName, err)

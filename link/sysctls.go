@@ -207,7 +207,7 @@ func (s Sysctls) verify(n *NS, ifname string, rounded map[string]string) error {
 
 // written is what is kept for DEL: the interface's own parameters as they were.
 type written struct {
-	Index   int // of the link: another one of the same name is left alone
+	linkID  // another one of the same name is left alone
 	Was     map[string]string
 	Rounded map[string]string // what the kernel has made of a value, for CHECK
 }
@@ -245,7 +245,7 @@ func (s Sysctls) prepare(req *netconf.Request) (n *NS, list []setting, was writt
 	case there && was.Index == l.Attrs().Index:
 		return nil, nil, was, done("sysctls of", name)
 	}
-	was = written{Index: l.Attrs().Index, Was: map[string]string{}}
+	was = written{linkID: idOf(l), Was: map[string]string{}}
 	for _, x := range list {
 		have, err := n.ReadSysctl(x.key)
 		switch {
@@ -297,7 +297,7 @@ func (old written) restore(ctx context.Context, req *netconf.Request, name strin
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || l.Attrs().Index != old.Index {
+	if err != nil || l == nil || !old.is(l) {
 		return err
 	}
 	var errs []error

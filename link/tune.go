@@ -204,8 +204,8 @@ func (t Tune) Verify(_ context.Context, n *NS, name string) error {
 
 // tuned is what is kept for DEL.
 type tuned struct {
-	Index int // of the link: another one of the same name is left alone
-	Was   Tune
+	linkID // another one of the same name is left alone
+	Was    Tune
 }
 
 func (t Tune) key(req *netconf.Request) string { return "link.tune." + ifName(req, t.Interface) }
@@ -251,7 +251,7 @@ func (t Tune) prepare(req *netconf.Request) (*NS, netlink.Link, error) {
 	case there && before.Index == l.Attrs().Index:
 		return nil, nil, done("link tune", l.Attrs().Name)
 	}
-	return n, l, keep(req, t.key(req), tuned{l.Attrs().Index, t.was(l)})
+	return n, l, keep(req, t.key(req), tuned{idOf(l), t.was(l)})
 }
 
 // Check is Verify. A hardware address and an MTU may also be what the prevResult says: then a later plugin has changed
@@ -302,7 +302,7 @@ func (old tuned) restore(ctx context.Context, req *netconf.Request, name string)
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || l.Attrs().Index != old.Index {
+	if err != nil || l == nil || !old.is(l) {
 		return err
 	}
 	var errs []error

@@ -224,3 +224,31 @@ func TestTuneCore(t *testing.T) {
 		}
 	}
 }
+
+// TestLateDelInAnotherContainersNamespace: the path is the same, and so are the link's name and index; its label tells.
+func TestLateDelInAnotherContainersNamespace(t *testing.T) {
+	for name, step := range map[string]skel.Step{
+		"tune": everything, "sysctls": link.Sysctls{Values: map[string]string{"net.ipv4.conf.IFNAME.rp_filter": "2"}}, "routes": extra(),
+		"neighbours": neighbours("10.1.1.1 02:00:00:00:00:51"), "sourcerouting": link.SourceRouting{Table: 77},
+	} {
+		t.Run(name, func(t *testing.T) {
+			container, _, p, call := changer(t, step)
+			look := func() skeltest.Snapshot {
+				return append(container.Snapshot(), container.Run("sysctl", "net.ipv4.conf.eth0.rp_filter"))
+			}
+			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:"+container.Name+":eth0")
+			before := look()
+			a := call.Run(t.Context(), t, p).OK(t)
+			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:other:eth0") // stands for the other's, made just so
+			others := look()
+			call.With(netconf.Del).WithPrev(a).Run(t.Context(), t, p).OK(t)
+			if diff := others.Diff(look()); diff != "" {
+				t.Errorf("changed:\n%s", diff)
+			}
+			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:"+container.Name+":eth0")
+			if before.Diff(look()) == "" {
+				t.Error("ADD has changed nothing: the test proves nothing")
+			}
+		})
+	}
+}
