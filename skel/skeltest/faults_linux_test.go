@@ -62,6 +62,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "any network name will do", "config/name"},
 	{"no ipam", "strange keys are refused", "config/reserved"},
 	{"no ipam", "typos are not mentioned", "config/typo"},
+	{"ipam", "typos are not mentioned", "config/typo"},
 	{"no ipam", "nobody's attachment is fine", "env/missing"},
 	{"no ipam", "any verb is ADD", "env/command"},
 	{"no ipam", "any id will do", "env/bad"},

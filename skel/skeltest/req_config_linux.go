@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cnikit/cnikit/skel"
 )
 
 // configRequirements are about a configuration that is wrong, and one that only looks so.
@@ -136,10 +138,15 @@ func refusesEach(b *Bench, rows []wrong) {
 	}
 }
 
+// configTypo puts an unknown key where those of the plugin are.
 func configTypo(b *Bench) {
 	c := b.Container()
 	const key = "conformTypo"
-	c.Add.Config = b.Set(c.Add.Config, key, "true")
+	if b.Kind == skel.IPAM { // the keys beside the section are its caller's
+		c.Add.Config = b.Set(c.Add.Config, "ipam", b.Set(b.Get(b.Base, "ipam"), key, "true"))
+	} else {
+		c.Add.Config = b.Set(c.Add.Config, key, "true")
+	}
 	a := b.Run(c.Add)
 	if said := a.Stderr + a.Err.Msg + a.Err.Details; !strings.Contains(said, key) {
 		b.Errorf("neither an error nor stderr mentions the unknown key %q; exit status %d, stderr: %q", key, a.Exit, a.Stderr)
