@@ -66,6 +66,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	kind := flags.String("kind", "", "interface, chained, ipam or meta; default: chained where -conf lists several plugins, ipam where it is its own ipam, else interface")
 	parent := flags.String("parent", "p0", "the `link` of the host that an attachment needs")
 	flags.BoolVar(&o.target.Single, "single", false, "the configuration is for one attachment at a time")
+	flags.BoolVar(&o.target.Stateless, "stateless", false, "an IPAM plugin keeps nothing: what is about leases does not apply")
 	state := flags.String("state", strings.Join(skeltest.DefaultState(), ":"), "`folders` of the plugin's and its delegates' state, with colons between")
 	volatile := flags.String("volatile", skeltest.DefaultVolatile, "`pattern` of files there that may differ when nothing is left")
 	only := flags.String("run", "", "judge only requirements whose ID matches this `pattern` (and add/works)")

@@ -62,6 +62,12 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("%q: %v, expected %q", test.args, err, test.err)
 		}
 	}
+	for _, flag := range []string{"-single", "-stateless"} {
+		o, err := parse([]string{"-plugin", plugin, "-conf", ipam, flag}, io.Discard)
+		if err != nil || o.target.Single != (flag == "-single") || o.target.Stateless != (flag == "-stateless") {
+			t.Errorf("%s: %v, %+v", flag, err, o)
+		}
+	}
 	if _, err := parse([]string{"-help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Error(err)
 	}

@@ -9,15 +9,25 @@ import (
 )
 
 // Attach makes the ADD, which must succeed and, unless the plugin only changes what others made, must have made
-// something: else a DEL after it would prove nothing.
+// something: else a DEL after it would prove nothing. Where the target says that the plugin keeps nothing, it must not.
 func (b *Bench) Attach(c *Container) Answer {
 	b.Helper()
 	before := b.Look(c)
 	a := b.Succeeds(c.Add)
-	if b.Kind != skel.Chained && before.Diff(b.Look(c)) == "" {
-		b.Fatal("ADD succeeded and nothing has changed: not in the namespace, not on the host, not in the folders of its state, which Target.State (-state) names")
+	switch diff := before.Diff(b.Look(c)); {
+	case b.Stateless && diff != "":
+		b.Fatalf("the plugin is said to keep nothing (Target.Stateless, -stateless), and ADD has changed (- gone, + new):\n%s", diff)
+	case !b.Stateless && b.Kind != skel.Chained && diff == "":
+		b.Fatal("ADD succeeded and nothing has changed: not in the namespace, not on the host, not in the folders of its state, which Target.State (-state) names; an IPAM plugin that keeps nothing is Target.Stateless (-stateless)")
 	}
 	return a
+}
+
+// NeedState ends the check, as not applicable, if the target says that the plugin keeps nothing.
+func (b *Bench) NeedState() {
+	if b.Stateless {
+		b.Skip("the plugin keeps nothing that could be lost, or found")
+	}
 }
 
 // hasParent tells whether the link that attachments need is on the host.

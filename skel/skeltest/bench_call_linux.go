@@ -38,6 +38,9 @@ func (b *Bench) prepare() {
 	if len(b.paths) == 0 {
 		b.paths = []string{b.TempDir()}
 	}
+	if b.Stateless && b.Kind != skel.IPAM {
+		b.Fatalf("Target.Stateless is for IPAM plugins, and the kind is %s", kindName(b.Kind))
+	}
 	b.readConfig()
 	if b.Setup != nil {
 		b.Setup(b)

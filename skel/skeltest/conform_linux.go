@@ -36,6 +36,9 @@ type Target struct {
 	// Single says that the configuration is for one attachment at a time, as where it names a device that is moved; it
 	// need not be said where the first one takes the Parent away. Otherwise a second one that fails is a failure.
 	Single bool
+	// Stateless says that an IPAM plugin keeps nothing: what it gives follows from the call alone, and may be the same for
+	// all. What is about leases does not apply to it, and an ADD that does leave something is a failure.
+	Stateless bool
 	// State are the folders in which the plugin and its delegates keep what they know: each requirement begins with
 	// them empty, and what is left there is seen. Default [DefaultState], which it replaces: append to that what is the
 	// plugin's own. All of /run and /var/lib/cni is empty at first in any case; every other folder is the machine's.

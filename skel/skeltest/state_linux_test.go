@@ -139,3 +139,33 @@ func TestPathOfAPluginInProcessIsAnEmptyFolder(t *testing.T) {
 		})
 	}
 }
+
+// An IPAM plugin that keeps nothing is told from one that has forgotten to: the target says so, and is held to it.
+func TestIPAMThatKeepsNothing(t *testing.T) {
+	NeedRoot(t)
+	static := func() Target {
+		return Target{Kind: skel.IPAM, Plugin: Binary(filepath.Join(Build(t, staticPackage), "static")),
+			Config: `{"cniVersion":"1.1.0","name":"net","type":"static","ipam":{"type":"static","addresses":[{"address":"10.1.0.5/24"}]}}`}
+	}
+	said := func(target Target) Target { target.Stateless = true; return target }
+	for _, test := range []struct {
+		name, id string
+		target   func() Target
+		status   Status
+		detail   string
+	}{
+		{"not said", "add/works", static, Failed, "Target.Stateless"},
+		{"said", "add/works", func() Target { return said(static()) }, Pass, ""},
+		{"its addresses are the same", "concurrency/fifty", func() Target { return said(static()) }, Pass, ""},
+		{"its CHECK has nothing to miss", "check/after-del", func() Target { return said(static()) }, NotApplicable, "keeps nothing"},
+		{"its GC has nothing to take", "gc/stale", func() Target { return said(static()) }, NotApplicable, "keeps nothing"},
+		{"said of one that keeps", "add/works", func() Target { return said(shTarget(t, "ipam", "")) }, Failed, "is said to keep nothing"},
+		{"said of one that makes links", "add/works", func() Target { return said(shTarget(t, "no ipam", "")) }, NotJudged, "the kind is interface"},
+	} {
+		t.Run(strings.ReplaceAll(test.name, " ", "-"), func(t *testing.T) {
+			if o := judgedOf(t, test.target, test.id); o.Status != test.status || !strings.Contains(o.Detail, test.detail) {
+				t.Errorf("%s %s: expected %s and %q", o.Status, o.Detail, test.status, test.detail)
+			}
+		})
+	}
+}
