@@ -31,7 +31,7 @@ func gcLists() []Requirement {
 	}, {
 		ID: "gc/stale", Level: Must, Section: section, Kinds: stateful,
 		Text:    "GC takes away what a vanished attachment has left on the host and in the stores, and nothing else, twice.",
-		Explain: "After a reboot or a crash nobody calls DEL for a sandbox that nobody remembers. Its address stays taken until GC gives it back. If yours does and the address stays, look whether GC is forwarded to the IPAM plugin.",
+		Explain: "After a reboot or a crash nobody calls DEL for a sandbox that nobody remembers. Its address stays taken until GC gives it back. If yours does and the address stays, look whether GC is forwarded to the IPAM plugin. If something else stays that a step of yours made (with skel), this step needs the method GC (skel.Collector): without it the step has nothing to collect, and GC succeeds.",
 		Check:   func(b *Bench) { gcStale(b, attachmentsKey) },
 	}, {
 		ID: "gc/empty-list", Level: Must, Section: section, Kinds: stateful,

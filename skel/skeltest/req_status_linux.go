@@ -20,7 +20,7 @@ func statusRequirements() []Requirement {
 	}, {
 		ID: "status/parent-gone", Level: Must, Section: section, Kinds: makers,
 		Text:    "STATUS fails when the link that an attachment needs is gone, with code 50 or 51.",
-		Explain: "What makes ADD fail for every pod makes the node not ready: without it pods are scheduled here and fail one after the other. Look whether what the configuration names is there.",
+		Explain: "What makes ADD fail for every pod makes the node not ready: without it pods are scheduled here and fail one after the other. Look whether what the configuration names is there: with skel, in the method Status of the step that needs it (skel.Prober).",
 		Check:   statusParentGone,
 	}, {
 		ID: "status/delegate-missing", Level: Must, Section: section + ", 4", Kinds: makers,
