@@ -1,6 +1,7 @@
 package skeltest_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,13 +31,22 @@ func Example() {
 	}
 }
 
+// Once in each package whose tests touch the kernel. Tests that need no root, or no kernel, run as ever.
+func ExampleMain() {
+	_ = func(m *testing.M) { // TestMain
+		skeltest.Main(m) // and exits
+	}
+}
+
 // A test that holds a plugin to the whole suite. A skel.Plugin in the program's place is also harmed at each of its
 // operations.
 func ExampleConform() {
 	_ = func(t *testing.T) { // TestConforms
+		path := skeltest.Build(t, ".", "github.com/cnikit/cnikit/examples/plugins/host-local") // "." is the tested one, ptp
 		skeltest.Conform(t, skeltest.Target{
-			Plugin: skeltest.Binary("/opt/cni/bin/ptp"),
-			Path:   []string{"/opt/cni/bin"},
+			Plugin: skeltest.Binary(filepath.Join(path, "ptp")),
+			Path:   []string{path},
+			State:  append(skeltest.DefaultState(), "/var/lib/ptp"), // all folders that are written to
 			Config: `{"cniVersion": "1.1.0", "name": "net", "type": "ptp",
 				"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/24"}]]}}`,
 		})
