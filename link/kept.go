@@ -84,19 +84,29 @@ func idle(req *netconf.Request, key attemptKey) bool {
 	return try != nil && !try.made.Load()
 }
 
-// linkID is by what DEL knows a link again.
+// linkID is by what a link is known again: by a second ADD, and by DEL. A namespace at the same path may be another
+// container's by now, or a new one of this container's whose DEL never came, and links have the same few indexes in all of
+// them. The kernel numbers namespaces since 5.14, no number twice; before that a label of another attachment must do.
 type linkID struct {
+	Netns uint64 // the number of the namespace; 0: not known
 	Index int
 	Alias string
 }
 
-func idOf(l netlink.Link) linkID { return linkID{l.Attrs().Index, l.Attrs().Alias} }
+func idOf(n *NS, l netlink.Link) linkID {
+	return linkID{cookie(n), l.Attrs().Index, l.Attrs().Alias}
+}
 
-// is tells whether a link is the one that an Add worked on. A namespace at the same path may be another container's by now,
-// and links have the same few indexes in all of them: a label of an attachment that it did not have then means so.
-func (id linkID) is(l netlink.Link) bool {
+// is tells whether a link is the one that an Add worked on.
+func (id linkID) is(n *NS, l netlink.Link) bool {
+	if l.Attrs().Index != id.Index {
+		return false
+	}
+	if now := cookie(n); now != 0 && id.Netns != 0 {
+		return now == id.Netns
+	}
 	_, labelled := parseAlias(l.Attrs().Alias)
-	return l.Attrs().Index == id.Index && (!labelled || l.Attrs().Alias == id.Alias)
+	return !labelled || l.Attrs().Alias == id.Alias
 }
 
 // hopeless tells whether the kernel will refuse the same again: a driver does not take the value. A DEL that fails for it

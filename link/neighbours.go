@@ -207,13 +207,13 @@ func (s Neighbours) prepare(req *netconf.Request) (n *NS, l netlink.Link, made [
 	switch there, err := kept(req, s.key(req), &before); {
 	case err != nil:
 		return nil, nil, nil, err
-	case there && before.Index == l.Attrs().Index:
+	case there && before.is(n, l):
 		return nil, nil, nil, done("neighbour add", l.Attrs().Name)
 	}
 	if made, err = s.missing(n, l); err != nil {
 		return nil, nil, nil, err
 	}
-	return n, l, made, keep(req, s.key(req), neighboured{idOf(l), made})
+	return n, l, made, keep(req, s.key(req), neighboured{idOf(n, l), made})
 }
 
 // Check is Verify.
@@ -250,7 +250,7 @@ func (old neighboured) take(ctx context.Context, req *netconf.Request, name stri
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(l) {
+	if err != nil || l == nil || !old.is(n, l) {
 		return err
 	}
 	return Neighbours{Neighbours: old.Made}.Delete(ctx, n, name)

@@ -109,12 +109,12 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 	var before laid
 	if err == nil {
 		var there bool
-		if there, err = kept(req, r.key(req), &before); there && before.Index == l.Attrs().Index {
+		if there, err = kept(req, r.key(req), &before); there && before.is(n, l) {
 			err = done("route add", name)
 		}
 	}
 	if err == nil {
-		before = laid{linkID: idOf(l)}
+		before = laid{linkID: idOf(n, l)}
 		before.Routes, err = plan.missing(n, l)
 	}
 	if err == nil {
@@ -187,7 +187,7 @@ func (r Routes) take(ctx context.Context, req *netconf.Request, made laid) error
 	}
 	name := ifName(req, r.Interface)
 	l, err := find(n, name)
-	if err != nil || l == nil || made.Index != 0 && !made.is(l) {
+	if err != nil || l == nil || made.Index != 0 && !made.is(n, l) {
 		return err
 	}
 	if err := (Routes{Routes: made.Routes}).Delete(ctx, n, name); err != nil {

@@ -71,12 +71,12 @@ func (s SourceRouting) prepare(ctx context.Context, req *netconf.Request) (*NS, 
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case there && before.Index == l.Attrs().Index && slices.Equal(plan.Rules, before.Rules) && before.Verify(ctx, n, o.IfName) == nil:
+	case there && before.is(n, l) && slices.Equal(plan.Rules, before.Rules) && before.Verify(ctx, n, o.IfName) == nil:
 		return nil, nil, nil
-	case used, there && before.Index == l.Attrs().Index:
+	case used, there && before.is(n, l):
 		return nil, nil, done("route by the source", o.IfName)
 	}
-	return n, plan, keep(req, s.key(req), sourced{idOf(l), *plan})
+	return n, plan, keep(req, s.key(req), sourced{idOf(n, l), *plan})
 }
 
 // Check compares the rules and the tables with what Add wrote down; without that, the rules and default routes with the
@@ -144,11 +144,11 @@ func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sour
 		}
 	}
 	if there {
-		switch {
-		case l == nil || l.Attrs().Index != made.Index:
+		if now := cookie(n); now != 0 && made.Netns != 0 && now != made.Netns {
+			return nil // the namespace is another one by now, and what Add made has gone with its own
+		}
+		if l == nil || !made.is(n, l) {
 			made.Moved, made.Kept = nil, nil
-		case !made.is(l):
-			return nil // the namespace is another container's by now
 		}
 		if err := made.delete(ctx, n, o.IfName, req.Warn); err != nil {
 			return fmt.Errorf("routing by the source of %q: %w", o.IfName, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
+	"golang.org/x/sys/unix"
 )
 
 // Sysctl sets a parameter below /proc/sys/net in the namespace; nothing is written if it has the value
@@ -51,4 +52,17 @@ func (n *NS) ReadSysctl(key string) (string, error) {
 		return "", &Error{Op: "read sysctl", Name: key, Err: err}
 	}
 	return strings.TrimRight(string(data), "\n"), nil
+}
+
+// cookie is the kernel's number of a namespace, which it gives once; 0 before Linux 5.14, and where it cannot be asked.
+func cookie(n *NS) (number uint64) {
+	_ = n.Do(func() error { // without it the link's index and label must do
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		number, _ = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE) // 0 with an error
+		return unix.Close(fd)
+	})
+	return number
 }

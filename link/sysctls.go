@@ -242,10 +242,10 @@ func (s Sysctls) prepare(req *netconf.Request) (n *NS, list []setting, was writt
 	switch there, err := kept(req, s.key(req), &was); {
 	case err != nil:
 		return nil, nil, was, err
-	case there && was.Index == l.Attrs().Index:
+	case there && was.is(n, l):
 		return nil, nil, was, done("sysctls of", name)
 	}
-	was = written{linkID: idOf(l), Was: map[string]string{}}
+	was = written{linkID: idOf(n, l), Was: map[string]string{}}
 	for _, x := range list {
 		have, err := n.ReadSysctl(x.key)
 		switch {
@@ -297,7 +297,7 @@ func (old written) restore(ctx context.Context, req *netconf.Request, name strin
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(l) {
+	if err != nil || l == nil || !old.is(n, l) {
 		return err
 	}
 	var errs []error

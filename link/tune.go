@@ -248,10 +248,10 @@ func (t Tune) prepare(req *netconf.Request) (*NS, netlink.Link, error) {
 	switch there, err := kept(req, t.key(req), &before); {
 	case err != nil:
 		return nil, nil, err
-	case there && before.Index == l.Attrs().Index:
+	case there && before.is(n, l):
 		return nil, nil, done("link tune", l.Attrs().Name)
 	}
-	return n, l, keep(req, t.key(req), tuned{idOf(l), t.was(l)})
+	return n, l, keep(req, t.key(req), tuned{idOf(n, l), t.was(l)})
 }
 
 // Check is Verify. A hardware address and an MTU may also be what the prevResult says: then a later plugin has changed
@@ -302,7 +302,7 @@ func (old tuned) restore(ctx context.Context, req *netconf.Request, name string)
 		return err
 	}
 	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(l) {
+	if err != nil || l == nil || !old.is(n, l) {
 		return err
 	}
 	var errs []error

@@ -225,29 +225,42 @@ func TestTuneCore(t *testing.T) {
 	}
 }
 
-// TestLateDelInAnotherContainersNamespace: the path is the same, and so are the link's name and index; its label tells.
+// TestLateDelInAnotherContainersNamespace: the path leads to another's by now, whose link has the same name and index, and no
+// label; and an ADD there, of the same container's, which had no DEL, finds nothing of its own.
 func TestLateDelInAnotherContainersNamespace(t *testing.T) {
 	for name, step := range map[string]skel.Step{
 		"tune": everything, "sysctls": link.Sysctls{Values: map[string]string{"net.ipv4.conf.IFNAME.rp_filter": "2"}}, "routes": extra(),
-		"neighbours": neighbours("10.1.1.1 02:00:00:00:00:51"), "sourcerouting": link.SourceRouting{Table: 77},
+		"neighbours": neighbours("10.1.1.1 02:00:00:00:00:51"), "sourcerouting": link.SourceRouting{}, "sourcerouting, table": link.SourceRouting{Table: 77},
 	} {
 		t.Run(name, func(t *testing.T) {
 			container, _, p, call := changer(t, step)
-			look := func() skeltest.Snapshot {
-				return append(container.Snapshot(), container.Run("sysctl", "net.ipv4.conf.eth0.rp_filter"))
+			other, _, _, others := changer(t, step)
+			look := func(ns *skeltest.NS) skeltest.Snapshot {
+				return append(ns.Snapshot(), ns.Run("sysctl", "net.ipv4.conf.eth0.rp_filter"))
 			}
-			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:"+container.Name+":eth0")
-			before := look()
-			a := call.Run(t.Context(), t, p).OK(t)
-			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:other:eth0") // stands for the other's, made just so
-			others := look()
-			call.With(netconf.Del).WithPrev(a).Run(t.Context(), t, p).OK(t)
-			if diff := others.Diff(look()); diff != "" {
+			before := look(container)
+			call.Run(t.Context(), t, p).OK(t)
+			if before.Diff(look(container)) == "" {
+				t.Error("ADD has changed nothing: the test proves nothing")
+			}
+			a := others.Run(t.Context(), t, p).OK(t)
+			alive := look(other)
+			late := call.WithPrev(a).With(netconf.Del)
+			late.Netns = other.Path
+			late.Run(t.Context(), t, p).OK(t)
+			if diff := alive.Diff(look(other)); diff != "" {
 				t.Errorf("changed:\n%s", diff)
 			}
-			container.Run("ip", "link", "set", "eth0", "alias", "cni:net:"+container.Name+":eth0")
-			if before.Diff(look()) == "" {
-				t.Error("ADD has changed nothing: the test proves nothing")
+			others.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+
+			call.Run(t.Context(), t, p) // what it finds is the first one's, or not
+			fresh := look(other)
+			again := call
+			again.Netns, again.Prev = other.Path, others.Prev
+			again.Run(t.Context(), t, p).OK(t)
+			again.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+			if diff := fresh.Diff(look(other)); diff != "" {
+				t.Errorf("not given back:\n%s", diff)
 			}
 		})
 	}
