@@ -135,11 +135,12 @@ func (b *Bench) Skipped() bool { return b.skipped }
 // Cleanup runs f when the check has ended.
 func (b *Bench) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
 
-// TempDir makes a folder that goes with the host.
+// TempDir makes a folder that goes when the check has ended.
 func (b *Bench) TempDir() string {
-	dir, err := os.MkdirTemp("", "bench") // in the folder that judge has made, and takes away
+	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is in use yet goes with the host's folder, which judge takes away
 	return dir
 }

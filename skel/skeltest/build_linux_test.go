@@ -14,6 +14,7 @@ const staticPackage = "github.com/cnikit/cnikit/examples/plugins/static"
 
 // What is built can be called, also by the process of a requirement, which builds nothing.
 func TestBuildsPrograms(t *testing.T) {
+	NeedRoot(t) // as with all that is built for tests: nobody may have no cache
 	dir := Build(t, staticPackage)
 	call := Call{Command: netconf.Version, Config: `{"cniVersion":"1.1.0"}`}
 	call.Run(t.Context(), t, Binary(filepath.Join(dir, "static"))).OK(t)
@@ -35,6 +36,7 @@ func (fatal) Helper() {}
 func (fatal) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 func TestWhatCannotBeBuiltFails(t *testing.T) {
+	NeedRoot(t) // as above
 	if testbin.Guest() {
 		t.Skip("nothing is built in a guest")
 	}
