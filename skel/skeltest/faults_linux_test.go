@@ -16,7 +16,7 @@ var shPlugin = map[string]string{
 	"interface": `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin","parent":"p0","ipam":{"type":"sh-ipam"}}`,
 	"no ipam":   `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`,
 	"chained":   `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"sh-plugin"},{"type":"sh-plugin","chained":true}]}`,
-	"ipam":      `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin","ipam":{"type":"sh-plugin"}}`,
+	"ipam":      `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin","ipam":{"type":"sh-plugin","first":2}}`,
 }
 
 // faults says which requirements each fault of testdata/sh-plugin must make fail.
@@ -42,6 +42,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "DEL needs a prevResult that can be read", "del/odd-prev-result"},
 	{"interface", "the parent is looked up first", "del/parent-gone"},
 	{"interface", "DEL validates like ADD", "del/bad-config"},
+	{"ipam", "DEL validates like ADD", "del/bad-config"},
 	{"no ipam", "VERSION lists nothing", "protocol/version"},
 	{"no ipam", "VERSION knows only itself", "protocol/version-echo"},
 	{"no ipam", "the result is always of 1.1.0", "protocol/result"},

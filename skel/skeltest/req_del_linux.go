@@ -251,22 +251,7 @@ func delParentGone(b *Bench) {
 
 // delBadConfig makes each key of the plugin's own senseless in turn, and then leaves all of them out.
 func delBadConfig(b *Bench) {
-	spec := []string{"cniVersion", "name", "type", "ipam", "prevResult"}
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(b.Base), &keys); err != nil {
-		b.Fatal(err)
-	}
-	maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool { return slices.Contains(spec, key) })
-	configs, bare := map[string]string{}, b.Set(b.Base, "conformTypo", "1")
-	for key, value := range keys {
-		other := `"nonsense"`
-		if strings.HasPrefix(string(value), `"`) {
-			other = "[7]"
-		}
-		configs[key+": "+other] = b.Set(b.Base, key, other)
-		bare = b.Without(bare, key)
-	}
-	configs["none of the plugin's keys"] = bare
+	configs := b.badConfigs()
 	c := b.Container()
 	before := b.Settle(c)
 	for _, what := range slices.Sorted(maps.Keys(configs)) {
@@ -281,6 +266,33 @@ func delBadConfig(b *Bench) {
 			b.Fatalf("%s: not as before (- gone, + left):\n%s", what, diff)
 		}
 	}
+}
+
+// badConfigs are configurations whose keys of the plugin's own make no sense, or are gone, by what is wrong. Those of an
+// IPAM plugin are in the section; what stands beside it is its caller's.
+func (b *Bench) badConfigs() map[string]string {
+	own, spec := b.Base, []string{"cniVersion", "name", "type", "ipam", "prevResult"}
+	whole := func(own string) string { return own }
+	if b.Kind == skel.IPAM {
+		own, spec = b.Get(b.Base, "ipam"), []string{"type"}
+		whole = func(own string) string { return b.Set(b.Base, "ipam", own) }
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(own), &keys); err != nil {
+		b.Fatal(err)
+	}
+	maps.DeleteFunc(keys, func(key string, _ json.RawMessage) bool { return slices.Contains(spec, key) })
+	configs, bare := map[string]string{}, b.Set(own, "conformTypo", "1")
+	for key, value := range keys {
+		other := `"nonsense"`
+		if strings.HasPrefix(string(value), `"`) {
+			other = "[7]"
+		}
+		configs[key+": "+other] = whole(b.Set(own, key, other))
+		bare = b.Without(bare, key)
+	}
+	configs["none of the plugin's keys"] = whole(bare)
+	return configs
 }
 
 // delAfterAdd makes an attachment, does something to it or to its DEL, and then DEL must leave all as before.
