@@ -199,7 +199,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	h.put(t, "test:net:c2:eth0.state", "damaged")
 	remount(t, h.Dir, "ro")
 	for name, err := range map[string]error{
-		"save": h.open(t, one("c1"), netconf.Add).Save("k", nil), "forget": h.open(t, one("c1"), netconf.Del).Forget("k"),
+		"save": h.open(t, one("c1"), netconf.Add).Save("k", nil), "forget": h.open(t, one("c1"), netconf.Add).Forget("k"),
 		"remove": h.open(t, one("c1"), netconf.Del).Remove(), "damaged": h.open(t, one("c2"), netconf.Add).Save("k", nil),
 		"damaged, on DEL": h.open(t, one("c2"), netconf.Del).Save("k", nil),
 	} {

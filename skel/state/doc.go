@@ -10,7 +10,8 @@
 //
 //   - A file is written beside the old one and moved into its place: a reader sees the old record or the new one.
 //     On a full disk Save fails with code 105, and the old record is as it was. A plugin that is killed in between
-//     leaves a file that the next Save, the DEL or the GC of the attachment takes away.
+//     leaves a file that the next Save, the DEL or the GC of the attachment takes away. On DEL and GC to forget never
+//     fails: what cannot be written, or unlinked from a read-only disk, is warned of and stays for a later one.
 //   - A record that cannot be read (half-written, garbage, of a newer version of this package) keeps no attachment
 //     alive and none from being made: on ADD, DEL and GC it is moved aside, to NAME.bad, one for each attachment,
 //     with a warning, and they go on without it; on CHECK it is an error with code 105. A folder that stands in the

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/skeltest"
 	"github.com/cnikit/cnikit/skel/state"
 )
 
@@ -111,4 +112,47 @@ func TestKilledWriter(t *testing.T) {
 		t.Error(err)
 	}
 	wantFiles(t, h)
+}
+
+// A DEL that has put everything back does not fail because the folder is full or read-only, where it would fail for ever.
+func TestForgetOnAFullDisk(t *testing.T) {
+	skeltest.NeedRoot(t)
+	for name, read := range map[string]bool{"full": false, "read-only": true} {
+		for _, command := range []netconf.Command{netconf.Del, netconf.GC} {
+			h := newStore(t)
+			mount(t, h.Dir, "size=16k")
+			add := h.open(t, one("c1"), netconf.Add)
+			save(t, add, "mtu", "1")
+			save(t, add, "sysctl", "2")
+			save(t, add, "other", "3")
+			if fill(t, h.Dir); read {
+				remount(t, h.Dir, "ro")
+			}
+			for range 3 { // as a runtime that does not give up, whose DEL does not come to its end
+				h.warnings = nil
+				del := h.open(t, one("c1"), command)
+				for _, key := range []string{"mtu", "sysctl"} {
+					if err := del.Forget(key); err != nil {
+						t.Errorf("%s, %s: forget %s: %v", name, command, key, err)
+					}
+					wantEntry(t, del, key, "")
+				}
+				wantEntry(t, del, "other", "3")
+				if len(h.warnings) != 1 || !strings.Contains(h.warnings[0], "test:net:c1:eth0.state") {
+					t.Errorf("%s, %s: warnings %q, expected one", name, command, h.warnings)
+				}
+				wantEntry(t, h.open(t, one("c1"), netconf.Check), "mtu", "1")
+			}
+			if err := add.Forget("mtu"); netconf.Code(err) != netconf.CodeBadStore {
+				t.Errorf("%s: on ADD: %v", name, err)
+			}
+			if read {
+				remount(t, h.Dir, "rw")
+			}
+			if err := h.open(t, one("c1"), command).Remove(); err != nil { // on the full disk
+				t.Error(err)
+			}
+			wantFiles(t, h, "fill")
+		}
+	}
 }

@@ -31,7 +31,9 @@ type Record struct {
 
 	mu     sync.Mutex        // a step that was left behind and the rollback may come together
 	before map[string][]byte // by each key that was saved here, what it was before; nil: nothing
+	gone   map[string]bool   // what was forgotten, where the file could not be written
 	warned bool              // of what cannot be read
+	stuck  bool              // it was warned of what cannot be written
 }
 
 var _ netconf.Recorder = (*Record)(nil)
@@ -68,18 +70,38 @@ func (r *Record) Save(key string, data []byte) error {
 			r.before[key] = entries[key]
 		}
 		entries[key] = append([]byte{}, data...) // never nil
+		delete(r.gone, key)
 		return true
 	})
 }
 
-// Forget drops key.
+// Forget drops key. On DEL and GC a file that cannot be written (a full disk, one that is read-only) is a warning: key is
+// gone for this Record, and the file goes with Remove, which needs no room, or is left for a later DEL or GC. To fail for
+// it would be to fail for ever.
 func (r *Record) Forget(key string) error {
-	return r.change(func(entries map[string][]byte) (changed bool) {
+	err := r.change(func(entries map[string][]byte) (changed bool) {
 		_, changed = entries[key]
 		delete(entries, key)
 		return changed
 	})
+	if err == nil || !r.lenient() {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone == nil {
+		r.gone = map[string]bool{}
+	}
+	r.gone[key] = true
+	if !r.stuck {
+		r.stuck = true
+		r.warn("the state cannot be written, goes on without", "error", err.Error())
+	}
+	return nil
 }
+
+// lenient tells whether the verb must not fail for a record.
+func (r *Record) lenient() bool { return r.command == netconf.Del || r.command == netconf.GC }
 
 // Undo takes back what was saved through this Record, for an ADD that was undone: what was there before is
 // there again, for in a second ADD it is the live attachment's. What was forgotten since stays forgotten.
@@ -162,11 +184,14 @@ func (r *Record) change(f func(entries map[string][]byte) (changed bool)) error 
 // read returns the record, an empty one where there is none, or none that can be used.
 func (r *Record) read() (*file, error) {
 	f, err := r.decode()
-	lenient := r.command == netconf.Del || r.command == netconf.GC
+	lenient := r.lenient()
 	instead := &file{Version: version, Attachment: r.of, Entries: map[string][]byte{}}
 	var damaged damage
 	switch {
 	case err == nil:
+		for key := range r.gone {
+			delete(f.Entries, key)
+		}
 		return f, nil
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.As(err, &damaged) && (lenient || r.command == netconf.Add):
