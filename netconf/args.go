@@ -113,8 +113,10 @@ func CheckName(s string) error {
 }
 
 // CheckIfName says whether the kernel takes s as the name of a link, literally: at most 15 bytes, not
-// "." or "..", no '/', ':' or blank (net/core/dev.c, dev_valid_name), and no '%', which the kernel
-// takes as a pattern ("eth%d" makes eth0). The kernel's blanks are bytes, and 0xa0 is one of them:
+// "." or "..", no '/', ':' or blank (net/core/dev.c, dev_valid_name), no '%', which the kernel
+// takes as a pattern ("eth%d" makes eth0), and neither "all" nor "default", which are folders of sysctls: the kernel
+// refuses them late and without a reason (net/ipv4/devinet.c, sysctl_dev_name_is_allowed), and what a step writes to
+// the sysctls of such an interface it writes for all of them. The kernel's blanks are bytes, and 0xa0 is one of them:
 // "caf\u00e0" has it. What is not UTF-8 is refused because no result could name it.
 func CheckIfName(s string) error {
 	switch {
@@ -124,6 +126,8 @@ func CheckIfName(s string) error {
 		return fmt.Errorf("%s has %d bytes: a link name has at most 15", quoteShort(s), len(s))
 	case s == "." || s == "..":
 		return fmt.Errorf("%q is not a link name", s)
+	case s == "all" || s == "default":
+		return fmt.Errorf("%q is not a link name: the kernel calls the sysctls of all links so", s)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%q is not UTF-8", s)
 	}

@@ -69,14 +69,14 @@ func TestArgsStringBeginsWithIgnoreUnknown(t *testing.T) {
 
 func TestCheckIfName(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"abcdefghijklmno", "a", "lo", "eth0", "eth0.100", "...", "a@b", "-", "ü", "\"", "\\", "日本語"} {
+	for _, name := range []string{"abcdefghijklmno", "a", "lo", "eth0", "eth0.100", "...", "a@b", "-", "ü", "\"", "\\", "日本語", "alle", "All", "default0"} {
 		if err := netconf.CheckIfName(name); err != nil {
 			t.Errorf("%q is a link name: %v", name, err)
 		}
 	}
 	for name, word := range map[string]string{
 		"": "missing", "abcdefghijklmnop": "at most 15", "日本語日本語": "at most 15",
-		".": "not a link name", "..": "not a link name",
+		".": "not a link name", "..": "not a link name", "all": "not a link name", "default": "not a link name",
 		"a/b": `'/'`, "/": `'/'`, "a:b": `':'`, "a b": `' '`, " ": `' '`, "a\tb": `'\t'`, "a\n": `'\n'`, "\x00": `'\x00'`,
 		"a\x7f": `'\x7f'`, "%d": `'%'`, "eth%d": `'%'`, "net%": `'%'`, "100%": `'%'`, "caf\u00e0": "invalid character",
 		"a\u00a0b": "invalid character", "a\u2003b": "invalid character", "a\xff": "not UTF-8",
@@ -127,5 +127,17 @@ func TestArgsKeepTheirOrder(t *testing.T) {
 	}, strings.NewReader(`{"name":"n"}`))
 	if err != nil || req.ArgsText() != "Z=1;A=2" {
 		t.Errorf("%v, %q", err, req.ArgsText())
+	}
+}
+
+// The kernel would refuse these names late, and steps would write the sysctls of all interfaces before it.
+func TestIfNameOfAllInterfacesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"ADD", "CHECK", "DEL"} {
+		for _, name := range []string{"all", "default"} {
+			env := map[string]string{"CNI_COMMAND": command, "CNI_CONTAINERID": "c", "CNI_NETNS": "/run/netns/c", "CNI_IFNAME": name}
+			_, err := netconf.Parse(func(key string) string { return env[key] }, strings.NewReader(`{"cniVersion":"1.0.0","name":"n","type":"t"}`))
+			check(t, err, 4, "CNI_IFNAME", name)
+		}
 	}
 }
