@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/version"
 
@@ -108,7 +107,8 @@ func (n *Network) Check(ctx context.Context, plugins Registry, req *netconf.Requ
 }
 
 // Del runs the plugins' DEL in reverse with req.Prev, the result of the ADD; nil if it is not known. All are
-// tried, whatever the others answer, each within an equal part of the time that ctx leaves; the errors are joined.
+// tried, whatever the others answer, each within its part of the time: an equal one of what ctx leaves, or up to 5 s
+// where the others still have half of theirs; the errors are joined.
 // After an error the same call may be made again: DEL of what is gone succeeds. A plugin whose program is not there
 // is such an error: when the program is back, the next call does its work. An entry that names no plugin cannot
 // have made anything and is warned about.
@@ -129,13 +129,14 @@ func (n *Network) del(ctx context.Context, plugins Registry, req *netconf.Reques
 		prev = nil
 	}
 	var errs []error
+	budget := split(ctx, made)
 	for left := made; left > 0; left-- {
 		plugin := n.Plugins[left-1]
 		if _, err := typeOf(plugin); err != nil {
 			warn(req, "DEL passes over an entry that names no plugin", "network", n.Name, "error", err.Error())
 			continue
 		}
-		part, cancel := share(ctx, left)
+		part, cancel := budget.part(ctx, left)
 		errs = append(errs, n.run(part, plugins, req, plugin, prev))
 		cancel()
 	}
@@ -193,10 +194,11 @@ func (n *Network) inOrder(ctx context.Context, plugins Registry, req *netconf.Re
 		return err
 	}
 	var errs []error
+	budget := split(ctx, len(n.Plugins))
 	for i, plugin := range n.Plugins {
 		part, cancel := ctx, context.CancelFunc(func() {})
 		if !toTheFirstError {
-			part, cancel = share(ctx, len(n.Plugins)-i)
+			part, cancel = budget.part(ctx, len(n.Plugins)-i)
 		}
 		err := n.run(part, plugins, req, plugin, prev)
 		cancel()
@@ -216,16 +218,6 @@ func (n *Network) run(ctx context.Context, plugins Registry, req *netconf.Reques
 	}
 	_, err = plugins.plugin(d.Network.Type).result(ctx, d)
 	return err
-}
-
-// share gives one of the plugins that are left its part of the time, so that one that hangs does not keep the
-// others from their work.
-func share(ctx context.Context, left int) (context.Context, context.CancelFunc) {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
 }
 
 // warn tells of what is wrong but no reason to fail; a request made by hand may have no Warn.

@@ -29,9 +29,10 @@ func (r Records) GC(ctx context.Context, plugins Registry, req *netconf.Request,
 	}
 	errs := []error{r.sweepAll(ctx, req.Network.Name)}
 	c := collection{networks: also, lives: map[string][]types.GCAttachment{}, readable: map[types.GCAttachment]bool{}}
+	budget := split(ctx, len(all)+1) // the networks' is the last part
 	for i, rec := range all {
 		if !rec.Busy && !rec.lives(living) && !strings.HasSuffix(rec.Path, badEnding) {
-			part, cancel := share(ctx, len(all)-i+1) // the networks' is the last part
+			part, cancel := budget.part(ctx, len(all)-i+1)
 			gone, err := r.delStale(part, plugins, req, rec)
 			cancel()
 			errs = append(errs, err)

@@ -104,8 +104,8 @@ func (s Set) request(req *netconf.Request, a Attachment) *netconf.Request {
 	return own
 }
 
-// Check runs CHECK of all attachments, each with its Result as the prevResult. All are tried, each within an equal part
-// of the time that ctx leaves; the errors are joined.
+// Check runs CHECK of all attachments, each with its Result as the prevResult. All are tried, each within its part
+// of the time, as in [Network.Del]; the errors are joined.
 func (s Set) Check(ctx context.Context, req *netconf.Request) error {
 	return s.each(ctx, req.As(netconf.Check), func(ctx context.Context, a Attachment, own *netconf.Request) error {
 		if err := own.SetPrev(a.Result); err != nil {
@@ -119,9 +119,10 @@ func (s Set) Check(ctx context.Context, req *netconf.Request) error {
 func (s Set) Status(ctx context.Context, req *netconf.Request) error {
 	req = req.As(netconf.Status)
 	networks := distinct(s.networks())
+	budget := split(ctx, len(networks))
 	var errs []error
 	for i, n := range networks {
-		part, cancel := share(ctx, len(networks)-i)
+		part, cancel := budget.part(ctx, len(networks)-i)
 		errs = append(errs, n.Status(part, s.Plugins, req))
 		cancel()
 	}
@@ -160,6 +161,7 @@ func collect(ctx context.Context, plugins Registry, req *netconf.Request, networ
 		return errNoList(req.Network.Name)
 	}
 	networks = distinct(networks)
+	budget := split(ctx, len(networks))
 	var errs []error
 	for i, n := range networks {
 		list := make([]types.GCAttachment, 0, len(lives[n.Name])+len(said)) // not nil: an empty list is one
@@ -171,7 +173,7 @@ func collect(ctx context.Context, plugins Registry, req *netconf.Request, networ
 		}
 		own := req.As(netconf.GC)
 		own.Network.ValidAttachments = list
-		part, cancel := share(ctx, len(networks)-i)
+		part, cancel := budget.part(ctx, len(networks)-i)
 		errs = append(errs, n.GC(part, plugins, own))
 		cancel()
 	}
@@ -205,13 +207,14 @@ func distinct(networks []*Network) (out []*Network) {
 
 // each runs a verb of all attachments in order, each within its part of the time, and joins the errors.
 func (s Set) each(ctx context.Context, req *netconf.Request, run func(context.Context, Attachment, *netconf.Request) error) error {
+	budget := split(ctx, len(s.Attachments))
 	var errs []error
 	for i, a := range s.Attachments {
 		if a.Network == nil {
 			errs = append(errs, named(a, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "it has no network")))
 			continue
 		}
-		part, cancel := share(ctx, len(s.Attachments)-i)
+		part, cancel := budget.part(ctx, len(s.Attachments)-i)
 		if err := run(part, a, s.request(req, a)); err != nil {
 			errs = append(errs, named(a, err))
 		}

@@ -148,11 +148,12 @@ func (s Set) undo(ctx context.Context, req *netconf.Request, all []addition, n n
 	for _, one := range all {
 		left += min(one.made, 1)
 	}
+	budget := split(ctx, left)
 	var errs []error
 	for i, one := range slices.Backward(all) {
 		var err error
 		if a := s.Attachments[i]; one.made > 0 {
-			part, cancel := share(ctx, left)
+			part, cancel := budget.part(ctx, left)
 			err = s.undoOne(part, s.request(req, a), a, one)
 			cancel()
 			left--
@@ -178,13 +179,14 @@ func (s Set) undoOne(ctx context.Context, req *netconf.Request, a Attachment, on
 }
 
 // Del runs DEL of all attachments in reverse, each with its Result as the prevResult. All are tried, whatever the others
-// answer, each within an equal part of the time that ctx leaves; the errors are joined. After an error the same call may
+// answer, each within its part of the time, as in [Network.Del]; the errors are joined. After an error the same call may
 // be made again. An attachment without a network is warned about.
 func (s Set) Del(ctx context.Context, req *netconf.Request) error {
 	return s.del(ctx, req.As(netconf.Del), notes{})
 }
 
 func (s Set) del(ctx context.Context, req *netconf.Request, n notes) error {
+	budget := split(ctx, len(s.Attachments))
 	var errs []error
 	for i, a := range slices.Backward(s.Attachments) {
 		if a.Network == nil {
@@ -195,7 +197,7 @@ func (s Set) del(ctx context.Context, req *netconf.Request, n notes) error {
 		if err := own.SetPrev(a.Result); err != nil {
 			warn(req, "DEL goes on without a prevResult", "interface", a.IfName, "network", a.Network.Name, "error", err.Error())
 		}
-		part, cancel := share(ctx, i+1)
+		part, cancel := budget.part(ctx, i+1)
 		err := a.Network.Del(part, s.Plugins, own)
 		cancel()
 		if err != nil {

@@ -17,13 +17,14 @@ import (
 // Validate says whether the network can be used at all: whether each of its plugins is there and serves the network's
 // version (VERSION), before a container waits for it. It is what libcni's ValidateNetworkList does; the capabilities that
 // this returns are in [Network.Capabilities]. Of the request Path, Environ and Stderr are looked at. All plugins
-// are asked, each within an equal part of the time that ctx leaves; the errors are joined: code 1 for a version that a
+// are asked, each within its part of the time, as in Del; the errors are joined: code 1 for a version that a
 // plugin does not serve, else those of a call.
 func (n *Network) Validate(ctx context.Context, plugins Registry, req *netconf.Request) error {
 	req = detached(req.As(netconf.Version))
 	if err := n.check(req); err != nil {
 		return err
 	}
+	budget := split(ctx, len(n.Plugins))
 	var errs []error
 	for i, plugin := range n.Plugins {
 		name, wrong := typeOf(plugin)
@@ -32,7 +33,7 @@ func (n *Network) Validate(ctx context.Context, plugins Registry, req *netconf.R
 		}
 		own := req.As(netconf.Version)
 		own.Network = netconf.Network{CNIVersion: n.version(), Name: n.Name, Type: name}
-		part, cancel := share(ctx, len(n.Plugins)-i)
+		part, cancel := budget.part(ctx, len(n.Plugins)-i)
 		errs = append(errs, plugins.plugin(name).serves(part, own))
 		cancel()
 	}

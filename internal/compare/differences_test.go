@@ -84,7 +84,7 @@ var differences = []difference{
 		func(_, ours *record) {
 			ours.calls = slices.DeleteFunc(ours.calls, func(c call) bool { return c.during == "ADD" && c.env["CNI_COMMAND"] == "DEL" })
 		}},
-	{"DEL tries all", "libcni stops at the first plugin that fails: what the others hold is lost when the runtime gives up", false,
+	{"DEL tries all", "libcni stops at the first plugin that fails: what the others hold is lost when the runtime gives up. And it gives each all of the time that is left, so that one which hangs takes it; here one that hangs is stopped while there is some for the others", false,
 		func(theirs, ours *record) {
 			n := 0
 			for _, c := range theirs.calls {
