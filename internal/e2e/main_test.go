@@ -116,17 +116,17 @@ func machine(t *testing.T) *node.Node {
 	return n
 }
 
-// hostLocal is the reference host-local under a name of its own: what is recorded here is a program.
+// hostLocal is the reference host-local under a name of its own, beside which ours is host-local.
 const hostLocal = "reference-host-local"
 
-// recorded is one of our plugins and the reference host-local, with a recorder before them.
+// recorded is one of our plugins, and both host-locals, with a recorder before them.
 func recorded(t *testing.T, plugin string) *record.Recorder {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), hostLocal)
 	if err := os.Symlink(filepath.Join(testbin.Reference(t, testbin.HostLocal), "host-local"), program); err != nil {
 		t.Fatal(err)
 	}
-	return record.Wrap(t, testbin.Plugin(t, plugin), program)
+	return record.Wrap(t, testbin.Plugin(t, plugin), testbin.Plugin(t, "host-local"), program)
 }
 
 // dial connects from the node's own namespace and returns what is answered.
