@@ -3,6 +3,7 @@ package delegate
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
 	"net"
 	"runtime/debug"
@@ -93,6 +94,8 @@ func (p InProcess) do(ctx context.Context, req *netconf.Request) (out []byte, er
 	own := req.For(req.Network, "")
 	own.Config = bytes.Clone(req.Config)
 	own.Args = maps.Clone(req.Args)
+	own.Path, own.Environ = slices.Clone(req.Path), slices.Clone(req.Environ)
+	unshare(&own.Network)
 	takePrev(own, req)
 	if err := p.Do(ctx, own); err != nil || req.Command != netconf.Add {
 		return nil, err
@@ -102,6 +105,22 @@ func (p InProcess) do(ctx context.Context, req *netconf.Request) (out []byte, er
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// unshare copies what a copy of a Network has in common with it; nil, which on GC is not an empty list, stays nil.
+func unshare(n *netconf.Network) {
+	n.Capabilities, n.DNS = maps.Clone(n.Capabilities), *n.DNS.Copy()
+	n.RuntimeConfig, n.Args = cloneTexts(n.RuntimeConfig), cloneTexts(n.Args)
+	n.PrevResult, n.Log = bytes.Clone(n.PrevResult), bytes.Clone(n.Log)
+	n.ValidAttachments, n.Attachments = slices.Clone(n.ValidAttachments), slices.Clone(n.Attachments)
+}
+
+func cloneTexts(m map[string]json.RawMessage) map[string]json.RawMessage {
+	own := maps.Clone(m)
+	for key, text := range own {
+		own[key] = bytes.Clone(text)
+	}
+	return own
 }
 
 // takePrev gives a copy of the prevResult, with the fields that types100 does not know, as a program would find

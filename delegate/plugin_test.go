@@ -2,6 +2,7 @@ package delegate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -157,6 +158,26 @@ func TestInProcessGetsItsOwnRequest(t *testing.T) {
 	if req.Args["A"] != "b=c" || string(req.Config) != config || req.Prev.IPs[0].Address.String() != "10.0.0.3/24" ||
 		len(req.Prev.Routes) != 1 || req.Rejected() != nil || len(req.Result.Interfaces) != 0 {
 		t.Errorf("the caller's request was changed: %+v", req)
+	}
+}
+
+// Nothing of the request is shared with the function, whoever made it.
+func TestInProcessSharesSlicesAndMaps(t *testing.T) {
+	t.Parallel()
+	req := call(t, netconf.GC, plain, "/opt")
+	req.Environ = []string{"OWN=word"}
+	req.Network.ValidAttachments = []types.GCAttachment{{ContainerID: "c1", IfName: "eth0"}}
+	req.Network.RuntimeConfig = map[string]json.RawMessage{"mac": json.RawMessage(`1`)}
+	_, err := delegate.InProcess{Do: func(_ context.Context, own *netconf.Request) error {
+		own.Path[0], own.Environ[0] = "x", "x"
+		own.Network.ValidAttachments[0].ContainerID = "x"
+		own.Network.RuntimeConfig["mac"][0] = '2'
+		own.Network.RuntimeConfig["new"] = nil
+		return nil
+	}}.Call(t.Context(), req)
+	if err != nil || req.Path[0] != "/opt" || req.Environ[0] != "OWN=word" || req.Network.ValidAttachments[0].ContainerID != "c1" ||
+		len(req.Network.RuntimeConfig) != 1 || string(req.Network.RuntimeConfig["mac"]) != "1" {
+		t.Errorf("%v: the caller's request was changed: %q, %q, %v, %s", err, req.Path, req.Environ, req.Network.ValidAttachments, req.Network.RuntimeConfig)
 	}
 }
 
