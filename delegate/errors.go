@@ -32,7 +32,7 @@ func NotRun(err error) bool {
 //	1   a network's version is unknown
 //	4   a network is called without a container ID or an interface name that is one
 //	7   the plugin's name is none; a network has no name, no plugins, or on GC no list of what lives
-//	11  the context ended; the machine has no process or memory left; the program is being written
+//	11  the context ended; the machine has no process, memory or file descriptor left; the program is being written
 //	50  STATUS and the program is not there: an ADD could not be served
 //	104 no valid answer
 //	999 a Go value panicked

@@ -94,6 +94,20 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// The limit of open files is reached when many plugins run at once, and is over when they have ended.
+func TestStartWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	for err, code := range map[error]uint{syscall.EMFILE: 11, syscall.ENFILE: 11, syscall.ENOMEM: 11, syscall.EAGAIN: 11, syscall.ENOEXEC: 5} {
+		if got := startCode(&os.PathError{Op: "fork/exec", Path: "/fake", Err: err}); got != code {
+			t.Errorf("%v: code %d, expected %d", err, got, code)
+		}
+	}
+	_, err := start(t.Context(), func() *exec.Cmd { return &exec.Cmd{Path: "/fake", Err: os.NewSyscallError("open", syscall.EMFILE)} })
+	if netconf.Code(err) != 11 || !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("%v, code %d", err, netconf.Code(err))
+	}
+}
+
 // What a child writes that outlives the call is not the log's any more: its owner may be gone, or writing.
 func TestNothingIsPassedOnAfterTheEnd(t *testing.T) {
 	t.Parallel()

@@ -33,14 +33,14 @@ func (e Exec) run(ctx context.Context, path, name string, req *netconf.Request) 
 
 	stdin, err := filled(req.Config)
 	if err != nil {
-		return output{}, netconf.Unchanged(netconf.Errorf(netconf.CodeIOFailure, "stdin: %w", err))
+		return output{}, netconf.Unchanged(netconf.Errorf(startCode(err), "stdin: %w", err))
 	}
 	defer stdin.release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	streams, err := newStreams(e.stderr(req), name, cancel)
 	if err != nil {
-		return output{}, netconf.Unchanged(netconf.Errorf(netconf.CodeIOFailure, "pipes: %w", err))
+		return output{}, netconf.Unchanged(netconf.Errorf(startCode(err), "pipes: %w", err))
 	}
 	defer streams.close()
 
@@ -98,10 +98,8 @@ func start(ctx context.Context, command func() *exec.Cmd) (*exec.Cmd, error) {
 		case err == nil:
 			return cmd, nil
 		case errors.Is(err, syscall.ETXTBSY) && attempt < busyAttempts:
-		case errors.Is(err, syscall.ETXTBSY), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
-			return nil, netconf.Errorf(netconf.CodeTryAgainLater, "start: %w", err)
 		default:
-			return nil, netconf.Errorf(netconf.CodeIOFailure, "start: %w", err)
+			return nil, netconf.Errorf(startCode(err), "start: %w", err)
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -112,6 +110,17 @@ func start(ctx context.Context, command func() *exec.Cmd) (*exec.Cmd, error) {
 			return nil, fmt.Errorf("start: %w: %w", err, ended(ctx))
 		}
 	}
+}
+
+// startCode is the code of a program that could not be started, or not be fed: 11 where the machine, or this process, has
+// too much to do just now, and the same call may succeed later.
+func startCode(err error) uint {
+	for _, short := range []error{syscall.ETXTBSY, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, short) {
+			return netconf.CodeTryAgainLater
+		}
+	}
+	return netconf.CodeIOFailure
 }
 
 // end asks the program and its children to end and, when the grace is over, kills what is left of them: a
