@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -64,5 +65,24 @@ func TestRecordOfALongName(t *testing.T) {
 	}
 	if _, err := os.Stat(other.Path); err != nil {
 		t.Errorf("the other's record: %v", err)
+	}
+}
+
+// A Records whose folder is not set says that, and not that a file without a name is missing.
+func TestRecordsWithoutADir(t *testing.T) {
+	t.Parallel()
+	s := &spy{}
+	set, r := four(t, s), delegate.Records{}
+	_, err := r.Add(t.Context(), set, attach(t))
+	if wants(t, err, 105, "Dir is not set"); !netconf.IsUnchanged(err) {
+		t.Errorf("%v: nothing has run", err)
+	}
+	_, err = r.List("")
+	wants(t, err, 105, "Dir is not set")
+	wants(t, r.Del(t.Context(), set.Plugins, bare(t)), 105, "Dir is not set")
+	wants(t, r.Check(t.Context(), set.Plugins, bare(t)), 105, "Dir is not set")
+	wants(t, r.GC(t.Context(), set.Plugins, collect(t)), 105, "Dir is not set")
+	if s.said() != "" {
+		t.Error("something was run")
 	}
 }

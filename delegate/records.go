@@ -31,6 +31,14 @@ type Records struct {
 	Dir string // made when it is needed; its parent folder is too
 }
 
+// check says that there is no folder: one without a name would be the working directory's.
+func (r Records) check() error {
+	if r.Dir == "" {
+		return netconf.Errorf(netconf.CodeBadStore, "records: Dir is not set")
+	}
+	return nil
+}
+
 // Record is what is known of one call's attachments.
 type Record struct {
 	Network, ContainerID, IfName string // the call's own
@@ -69,7 +77,7 @@ var ErrBadRecord = errors.New("the record cannot be used")
 // cases, as where set or request are wrong, nothing has run and the error says so by netconf.Unchanged.
 func (r Records) Add(ctx context.Context, set Set, req *netconf.Request) ([]Result, error) {
 	req = req.As(netconf.Add)
-	if err := netconf.Join(ownerOf(req).check(), set.check(req)); err != nil {
+	if err := netconf.Join(r.check(), ownerOf(req).check(), set.check(req)); err != nil {
 		return nil, netconf.Unchanged(err)
 	}
 	head, err := newHeader(set, req)
@@ -127,6 +135,9 @@ func (r Records) Load(ctx context.Context, req *netconf.Request) (*Record, error
 // open holds and reads a record. One that cannot be used is held too: else it might be another one by the time it
 // is moved aside.
 func (r Records) open(ctx context.Context, req *netconf.Request) (*journal, Record, error) {
+	if err := r.check(); err != nil {
+		return nil, Record{}, err
+	}
 	o := ownerOf(req)
 	none := netconf.Errorf(netconf.CodeBadStore, "%w: container %q, interface %q, in %q", ErrNoRecord, o.ContainerID, o.IfName, r.Dir)
 	if o.check() != nil {
@@ -258,6 +269,9 @@ func (r Records) dispose(ctx context.Context, req *netconf.Request, j *journal, 
 // order of the files' names: also those that cannot be used or were moved aside, with Err. A folder that is not there
 // has none. An error, with code 105, is the folder's.
 func (r Records) List(network string) ([]Record, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
 	files, err := os.ReadDir(r.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, netconf.Errorf(netconf.CodeBadStore, "records: %w", err)
