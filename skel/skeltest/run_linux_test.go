@@ -70,3 +70,21 @@ func TestCoveredRunKeepsWhatTestsNeed(t *testing.T) {
 		t.Errorf("%v, in /run there is %q, expected %q", err, there, want)
 	}
 }
+
+// A program in /run, with the delegates beside it, is there on the hosts of the requirements too.
+func TestPluginInRunIsFound(t *testing.T) {
+	NeedRoot(t)
+	const dir = "/run/plugins-of-a-test"
+	target := func() Target {
+		target := shTarget(t, "interface", "")
+		// In each process that judges: Main has covered /run there, as Conform covers it for the command.
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(string(target.Plugin.(Binary))))); err != nil {
+			t.Fatal(err)
+		}
+		target.Plugin = Binary(filepath.Join(dir, "sh-plugin"))
+		return target
+	}
+	if o := judgedOf(t, target, "add/works"); o.Status != Pass {
+		t.Errorf("%s %s", o.Status, o.Detail)
+	}
+}
