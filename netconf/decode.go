@@ -21,7 +21,7 @@ import (
 //     request is strict; the sections that belong to others (ipam, args, runtimeConfig, cni.dev/...)
 //     are not looked into. Where the request has a Section, only that one is;
 //   - null leaves the default;
-//   - of a key given twice only the last is read, with a warning;
+//   - of a key given twice, at any depth, only the last is read, with a warning;
 //   - on DEL and GC nothing is an error: what does not decode is warned about.
 //
 // A type that reads itself from a text may have a method Expects() string ("an IP prefix such as
@@ -89,6 +89,12 @@ func (d *decoder) decode(conf any) error {
 		return err
 	}
 	d.top(conf)
+	if d.warn != nil {
+		repeats(d.src, func(path string, at int) (more bool) {
+			d.warnf(at, "key %.256q is given again: the last one counts", path)
+			return d.warnings <= maxErrors
+		})
+	}
 	return Join(d.failures()...)
 }
 
@@ -173,8 +179,7 @@ func (d *decoder) object(path string, off int, v reflect.Value, also []field) {
 		last[m.key] = i
 	}
 	for i, m := range ms {
-		if last[m.key] != i {
-			d.warnf(m.at, "key %.256q is given again: the last one counts", join(path, m.key))
+		if last[m.key] != i { // repeats warns of it
 			continue
 		}
 		f, ok := find(fields, m.key, last)

@@ -31,8 +31,8 @@
 //
 // Where parsers of JSON differ this one does as encoding/json, and says so where it matters:
 //
-//   - A key given twice: the last counts, with a warning; the exact spelling goes before another case. GC's
-//     list given twice is refused.
+//   - A key given twice, at any depth: the last counts, and [Decode] warns of it; the exact spelling goes before
+//     another case. GC's list given twice is refused, and so is an entry of it with two containers or interfaces.
 //   - A byte-order mark, a comment, a comma at the end, NaN, anything behind the object, nothing, null or a
 //     list in its place: refused (code 6, line and column).
 //   - More than [MaxConfig] bytes, more than 262,144 values, more than 10,000 levels: refused (code 6). The

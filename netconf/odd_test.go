@@ -41,7 +41,7 @@ func oddKeys() []oddCase {
 		{"key twice, the last is null", `"text":"a","text":null`, 0, "given again", func(c *oddConf) bool { return c.Text == "" }},
 		{"key twice, once with an escape", `"text":"a","t\u0065xt":"b"`, 0, "given again", func(c *oddConf) bool { return c.Text == "b" }},
 		{"key twice inside", `"sub":{"A":"a","A":"b"}`, 0, `key "sub.A" is given again`, func(c *oddConf) bool { return c.Sub.A == "b" }},
-		{"key twice in a map", `"byName":{"x":"02:00:00:00:00:01","x":"02:00:00:00:00:02"}`, 0, "", func(c *oddConf) bool { return c.ByName["x"][5] == 2 }},
+		{"key twice in a map", `"byName":{"x":"02:00:00:00:00:01","x":"02:00:00:00:00:02"}`, 0, `key "byName.x" is given again: the last one counts`, func(c *oddConf) bool { return c.ByName["x"][5] == 2 }},
 		{"key in two cases", `"TEXT":"a","text":"b","Text":"c"`, 0, `unknown key "TEXT"`, func(c *oddConf) bool { return c.Text == "b" }},
 		{"key in another case alone", `"TEXT":"a"`, 0, `key "TEXT" is taken for "text"`, func(c *oddConf) bool { return c.Text == "a" }},
 		{"key in two other cases", `"TEXT":"a","Text":"b"`, 0, `taken for "text"`, func(c *oddConf) bool { return c.Text == "b" }},

@@ -200,6 +200,7 @@ func (r *Request) checkAttachments(failed []error) error {
 			errs = append(errs, r.Invalid(k, "given %d times: GC would destroy what only one of the lists calls alive", n))
 		}
 	}
+	errs = append(errs, r.checkRepeated(key, oldKey)...)
 	for i, a := range r.Network.ValidAttachments {
 		if err := CheckName(a.ContainerID); err != nil {
 			errs = append(errs, r.Invalid(path(i)+".containerID", "%w", err))
@@ -212,6 +213,35 @@ func (r *Request) checkAttachments(failed []error) error {
 		}
 	}
 	return Join(errs...)
+}
+
+// checkRepeated refuses an entry of the lists that names its container, or its interface, more than once, in whatever
+// case: the other one is alive, perhaps, and GC would free what it has.
+func (r *Request) checkRepeated(lists ...string) (errs []error) {
+	for _, list := range lists {
+		off, ok := locate(r.Config, list)
+		if !ok {
+			continue
+		}
+		for i, entry := range elements(r.Config, off) {
+			ms := members(r.Config, entry.start)
+			for _, key := range []string{"containerID", "ifname"} {
+				n := 0
+				for _, m := range ms {
+					if strings.EqualFold(m.key, key) {
+						n++
+					}
+				}
+				if n > 1 {
+					errs = append(errs, r.Invalid(fmt.Sprintf("%s[%d].%s", list, i, key), "given %d times: GC would destroy what only one of them calls alive", n))
+				}
+			}
+			if len(errs) >= maxErrors {
+				return errs
+			}
+		}
+	}
+	return errs
 }
 
 // about tells whether one of the errors is about the key, or something in it.

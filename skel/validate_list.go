@@ -36,7 +36,11 @@ func (l *listConf) version() string {
 func (v *validation) plugins(top members) {
 	start := bytes.IndexByte(v.data, '{')
 	whole := text{data: v.data, start: start, version: start}
-	req := &netconf.Request{Config: v.data, Warn: func(msg string, args ...any) { v.warned(whole, msg, args) }}
+	req := &netconf.Request{Config: v.data, Warn: func(msg string, args ...any) {
+		if !strings.Contains(msg, `: key "plugins[`) { // in a plugin, whose check tells it
+			v.warned(whole, msg, args)
+		}
+	}}
 	list, err := netconf.Decode[listConf](req, nil)
 	v.errors(err, whole)
 	for _, m := range top {
