@@ -13,12 +13,12 @@ import (
 // concurrencyRequirements are about calls at the same time.
 func concurrencyRequirements() []Requirement {
 	return []Requirement{{
-		ID: "concurrency/fifty", Level: Must, Section: "CNI 1.1.0, 3 (Lifecycle: \"may invoke in parallel\")", Kinds: stateful,
+		ID: "concurrency/fifty", Level: Must, Section: "CNI 1.1.0, 3 (Lifecycle: \"may invoke in parallel\")",
 		Text:    "Fifty attachments at once: each ADD succeeds, no address is given twice, and DEL of all leaves nothing.",
 		Explain: "A node that comes up starts all of its pods at once. What is shared (a bridge, a rule, a file of leases) needs a lock, or an operation that cannot be halved; and what two make at the same time is made once and no error.",
 		Check:   concurrencyFifty,
 	}, {
-		ID: "concurrency/add-del", Level: Ours, Section: "CNI 1.1.0, 3 (\"must not invoke parallel operations for the same container\")", Kinds: stateful,
+		ID: "concurrency/add-del", Level: Ours, Section: "CNI 1.1.0, 3 (\"must not invoke parallel operations for the same container\")",
 		Text:    "ADD and DEL of one attachment at once come to what one order of them would; DEL after it leaves nothing.",
 		Explain: "The specification forbids it, and runtimes do it: one that gave up on ADD calls DEL while the first still runs. Without a lock DEL looks before ADD has made the half that then stays for ever. One call at a time for an attachment.",
 		Check:   concurrencyAddDel,
@@ -29,7 +29,7 @@ func concurrencyFifty(b *Bench) {
 	const many = 50
 	first, second := b.Container(), b.Container()
 	b.Settle(first)
-	b.Attach(first)
+	b.attachKept(first)
 	b.AttachAnother(second)
 	b.Succeeds(first.Del())
 	b.Succeeds(second.Del())
@@ -86,7 +86,7 @@ func (b *Bench) together(containers []*Container, call func(i int) Call) []Answe
 func concurrencyAddDel(b *Bench) {
 	c := b.Container()
 	before := b.Settle(c)
-	b.Attach(c)
+	b.attachKept(c)
 	full := strings.Count(before.Diff(b.Look(c)), "\n")
 	b.Succeeds(c.Del())
 	for range 5 {

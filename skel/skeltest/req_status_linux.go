@@ -42,7 +42,7 @@ func statusRequirements() []Requirement {
 			b.Fails(b.hostCall(netconf.Status, b.Base), "its IPAM plugin failed")
 		},
 	}, {
-		ID: "status/exhausted", Level: Must, Section: section + " (\"exhausted\")", Kinds: stateful,
+		ID: "status/exhausted", Level: Must, Section: section + " (\"exhausted\")", Kinds: []skel.Kind{skel.Interface, skel.Meta, skel.IPAM},
 		Text:    "STATUS fails when the pool has no address left, with code 50 or 51, and succeeds when one has come back.",
 		Explain: "Without it pods go on to be scheduled to a node that has no address for them. To read the pool and the leases is enough: nothing is taken.",
 		Check:   statusExhausted,
