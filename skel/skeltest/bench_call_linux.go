@@ -171,14 +171,23 @@ func (b *Bench) Succeeds(c Call) Answer {
 	return a
 }
 
-// Fails makes a call that must fail.
+// Fails makes a call that must fail, and say why in one error document.
 func (b *Bench) Fails(c Call, why string) Answer {
 	b.Helper()
 	a := b.Run(c)
 	if a.Exit == 0 {
 		b.Fatalf("%s succeeded: %s", c.Command, why)
 	}
+	b.explained(a, string(c.Command))
 	return a
+}
+
+// explained fails the requirement if a call that failed, as it must, has not said so in an error document.
+func (b *Bench) explained(a Answer, what string) {
+	b.Helper()
+	if problem := errorDocument(a); problem != "" {
+		b.Errorf("%s failed as it must, but without an error document: %s", what, problem)
+	}
 }
 
 // Container is a container, and the ADD that attaches it.

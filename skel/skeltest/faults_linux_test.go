@@ -48,6 +48,8 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "the result is always of 1.1.0", "protocol/result"},
 	{"no ipam", "an index points nowhere", "protocol/result"},
 	{"no ipam", "errors are not reported", "protocol/error"},
+	{"no ipam", "errors are not reported", "env/missing env/command env/bad env/netns add/taken-name check/no-prev-result"},
+	{"no ipam", "errors of the configuration are not reported", "config/not-json config/wrong-type config/version config/name"},
 	{"no ipam", "errors without a version", "protocol/error-version"},
 	{"no ipam", "one code for all", "protocol/error-codes"},
 	{"no ipam", "prints on stdout", "protocol/stdout"},

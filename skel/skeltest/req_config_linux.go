@@ -131,6 +131,8 @@ func refusesEach(b *Bench, rows []wrong) {
 		if a.Exit == 0 {
 			b.Errorf("%s: the call succeeded", row.what)
 			b.Succeeds(c.Del())
+		} else {
+			b.explained(a, row.what+": the call")
 		}
 		if diff := before.Diff(b.Look(c)); diff != "" {
 			b.Fatalf("%s: not as before (- gone, + left):\n%s", row.what, diff)
