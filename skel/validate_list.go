@@ -36,17 +36,20 @@ func (l *listConf) version() string {
 func (v *validation) plugins(top members) {
 	start := bytes.IndexByte(v.data, '{')
 	whole := text{data: v.data, start: start, version: start}
+	if m := top.get("cniVersion"); m != nil {
+		whole.version = m.Start
+	}
 	req := &netconf.Request{Config: v.data, Warn: func(msg string, args ...any) {
-		if !strings.Contains(msg, `: key "plugins[`) { // in a plugin, whose check tells it
+		// What is in a plugin, its check tells; what is in another case is told below.
+		if !strings.Contains(msg, `: key "plugins[`) && !strings.Contains(msg, `" is taken for "`) {
 			v.warned(whole, msg, args)
 		}
 	}}
 	list, err := netconf.Decode[listConf](req, nil)
 	v.errors(err, whole)
+	v.listKeys(list, top)
 	for _, m := range top {
 		switch m.Key {
-		case "cniVersion":
-			whole.version = m.Start
 		case "type", "ipam", "dns", "ipMasq", "args", "capabilities", "runtimeConfig", "prevResult", "log":
 			v.note(m.At, true, "%s: a key of a plugin: nobody reads it here, where the list's own keys are", m.Key)
 		}
@@ -66,6 +69,44 @@ func (v *validation) plugins(top members) {
 		return
 	}
 	v.entries(list, plugins.Start, whole.version)
+}
+
+// listKeys checks what a runtime holds against the list's own keys, and Decode does not: they are read by their exact names
+// alone (libcni's NetworkConfFromBytes), null is no value of theirs, and each of cniVersions is a version.
+func (v *validation) listKeys(list *listConf, top members) {
+	own := []string{"cniVersion", "cniVersions", "name", "disableCheck", "disableGC", "loadOnlyInlinedPlugins", "plugins"}
+	for _, m := range top {
+		switch i := slices.IndexFunc(own, func(key string) bool { return strings.EqualFold(key, m.Key) }); {
+		case i < 0, m.Key != own[i] && top.get(own[i]) != nil: // Decode has said it
+		case m.Key != own[i]:
+			v.note(m.At, true, "key %.64q is ignored: runtimes read %q, in that case alone", m.Key, own[i])
+		case string(m.Value(v.data)) == "null" && m.At == top.get(m.Key).At && m.Key != "plugins": // of that more is said
+			v.note(m.Start, false, "%s: null: expected a value, or no such key", m.Key)
+		}
+	}
+	if top.get("name") == nil {
+		list.Name = ""
+	}
+	if top.get("cniVersion") == nil {
+		list.CNIVersion = ""
+	}
+	versions := top.get("cniVersions")
+	if versions == nil {
+		list.CNIVersions = nil
+		return
+	}
+	for i, e := range membersOf(v.data, versions.Start) {
+		var s *string
+		if json.Unmarshal(e.Value(v.data), &s) != nil {
+			continue // Decode has said it
+		}
+		if s == nil {
+			v.note(e.Start, false, "cniVersions[%d]: expected a string, got null", i)
+		} else if _, _, _, err := version.ParseVersion(*s); err != nil || *s == "" {
+			v.note(e.Start, false, "cniVersions[%d]: %.64q is no version: expected three numbers as in 1.1.0", i, *s)
+			break // as many as there are, and one is enough
+		}
+	}
 }
 
 // entries checks the plugins of a list.

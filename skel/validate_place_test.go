@@ -45,3 +45,29 @@ func TestValidateTellsWhatItDoesNotLookAt(t *testing.T) {
 		}
 	}
 }
+
+// An "ok" was said of lists that no runtime loads, and of keys that none reads.
+func TestValidateHoldsAListAgainstWhatARuntimeLoads(t *testing.T) {
+	t.Parallel()
+	const ok = "stdin: ok, 1 of 1 plugins are of test\n"
+	for keys, want := range map[string]string{
+		`"cniVersions":["new"]`:          "stdin:2:16: cniVersions[0]: \"new\" is no version: expected three numbers as in 1.1.0\n",
+		`"cniVersions":["1.1.0",""]`:     "stdin:2:24: cniVersions[1]: \"\" is no version: expected three numbers as in 1.1.0\n",
+		`"cniVersions":["1.1.0",null]`:   "stdin:2:24: cniVersions[1]: expected a string, got null\n",
+		`"cniVersions":["1.1.0","9.0"]`:  ok,
+		`"cniVersions":null`:             "stdin:2:15: cniVersions: null: expected a value, or no such key\n",
+		`"cniVersion":null`:              "stdin:2:14: cniVersion: null: expected a value, or no such key\n",
+		`"disableCheck":null`:            "stdin:2:16: disableCheck: null: expected a value, or no such key\n",
+		`"disableGC":null`:               "stdin:2:13: disableGC: null: expected a value, or no such key\n",
+		`"loadOnlyInlinedPlugins":null`:  "stdin:2:26: loadOnlyInlinedPlugins: null: expected a value, or no such key\n",
+		`"DisableCheck":true`:            "stdin:2:1: warning: key \"DisableCheck\" is ignored: runtimes read \"disableCheck\", in that case alone\n" + ok,
+		`"cniversion":"9.9.9"`:           "stdin:2:1: warning: key \"cniversion\" is ignored: runtimes read \"cniVersion\", in that case alone\n" + ok,
+		`"disableGC":"FALSE"`:            ok,
+		`"disableGC":null,"disableGC":1`: "stdin:2:1: warning: key \"disableGC\" is given again: the last one counts\nstdin:2:30: disableGC: expected true or false\n",
+	} {
+		text := "{\"name\":\"net\",\n" + keys + ",\n\"plugins\":[{\"type\":\"test\"}]}"
+		if _, _, stdout, _ := validated(t).ByHand([]string{"validate", "-"}, text, false, false); stdout != want {
+			t.Errorf("%s:\n%s\nexpected\n%s", keys, stdout, want)
+		}
+	}
+}
