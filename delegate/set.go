@@ -18,6 +18,7 @@ type Attachment struct {
 	Network *Network
 	IfName  string // of the interface in the container
 	// Args are pairs of CNI_ARGS that the network's plugins get beside the request's, in place of those of the same key.
+	// Add refuses what would be read as another pair (netconf.CheckArg); the other verbs leave it out and warn.
 	Args netconf.Args
 	// RuntimeConfig is what the network's plugins get by the capabilities that they declare. The request's own is not
 	// passed on: a port mapping that came for one interface would be made on each. Who wants it here puts it here.
@@ -74,6 +75,11 @@ func (s Set) check(req *netconf.Request) error {
 		if a.IfName == "lo" {
 			bad(a, "network %q: the name is the loopback interface's", a.Network.Name)
 		}
+		for _, key := range slices.Sorted(maps.Keys(a.Args)) {
+			if err := netconf.CheckArg(key, a.Args[key]); err != nil {
+				bad(a, "network %q: args: %w", a.Network.Name, err)
+			}
+		}
 		for _, key := range slices.Sorted(maps.Keys(a.RuntimeConfig)) {
 			if !json.Valid(a.RuntimeConfig[key]) {
 				bad(a, "network %q: runtimeConfig %q is not JSON", a.Network.Name, key)
@@ -99,7 +105,13 @@ func (s Set) request(req *netconf.Request, a Attachment) *netconf.Request {
 		if own.Args == nil {
 			own.Args = netconf.Args{}
 		}
-		maps.Copy(own.Args, a.Args)
+		for key, value := range a.Args {
+			if err := netconf.CheckArg(key, value); err != nil { // Add has refused it
+				warn(req, "a pair of CNI_ARGS is left out", "interface", a.IfName, "error", err.Error())
+				continue
+			}
+			own.Args[key] = value
+		}
 	}
 	return own
 }

@@ -162,6 +162,53 @@ func TestSetIsCheckedBeforeAnythingIsRun(t *testing.T) {
 	}
 }
 
+// A pair that would be read as several, or as none, is refused: "1;K8S_POD_NAME=evil" is another pod's name.
+func TestArgsThatWouldBeOtherPairs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args netconf.Args
+		word string // empty: it is good
+	}{
+		"another pair":      {netconf.Args{"A": "1;K8S_POD_NAME=evil"}, `"A"`},
+		"a NUL":             {netconf.Args{"B": "1\x00"}, `"B"`},
+		"a key with ;":      {netconf.Args{"A;B": "1"}, `"A;B"`},
+		"a key with =":      {netconf.Args{"A=B": "1"}, `"A=B"`},
+		"a key with a NUL":  {netconf.Args{"A\x00": "1"}, `"A\x00"`},
+		"no key":            {netconf.Args{"": "1"}, "no key"},
+		"a word for a bool": {netconf.Args{"IgnoreUnknown": "perhaps"}, "IgnoreUnknown"},
+		"a = and a blank":   {netconf.Args{"A": "b=c d", "IgnoreUnknown": "true"}, ""},
+		"an empty value":    {netconf.Args{"A": ""}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &spy{}
+			set := four(t, s)
+			set.Attachments[2].Args = c.args
+			_, err := set.Add(t.Context(), attach(t))
+			if c.word == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			warned := attach(t)
+			warnings := heard(warned)
+			if err := set.Del(t.Context(), warned); err != nil || len(*warnings) != 1 || strings.Contains(fmt.Sprint(s.calls), "evil") {
+				t.Errorf("DEL: %v, %q", err, *warnings)
+			}
+			for _, call := range s.calls {
+				if args := call.variable("CNI_ARGS"); call.verb != netconf.Del || call.plugin == "c" && args != "IgnoreUnknown=1;A=b=c;K8S_POD_UID=" {
+					t.Errorf("%s: CNI_ARGS %q", call, args)
+				}
+			}
+			s.said()
+			if wants(t, err, 7, `interface "if-c"`, c.word); !netconf.IsUnchanged(err) || strings.Contains(err.Error(), "evil") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // DEL and CHECK try all, whatever the others answer, also one that hangs: each has its part of the time.
 func TestSetTriesAll(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,23 @@ func (r *Request) ArgsText() string {
 	return strings.Join(pairs, ";")
 }
 
+// CheckArg says whether a pair can stand in CNI_ARGS and is read there as it is: a key is not empty and has no '=' and no
+// ';', a value has no ';', which would begin another pair, and neither has a NUL, with which no program is started. The value
+// is not in the error: it may be a token.
+func CheckArg(key, value string) error {
+	switch {
+	case key == "":
+		return errors.New("a pair has no key")
+	case strings.ContainsAny(key, ";=\x00"):
+		return fmt.Errorf("the key %s has a ';', a '=' or a NUL", quoteShort(key))
+	case strings.ContainsAny(value, ";\x00"):
+		return fmt.Errorf("the value of %s has a ';' or a NUL", quoteShort(key))
+	case key == "IgnoreUnknown" && !isBool(value):
+		return errors.New("IgnoreUnknown: expected 1, true, 0 or false")
+	}
+	return nil
+}
+
 // quoteShort quotes a name for an error; of one that is longer than any name it shows the beginning.
 func quoteShort(s string) string {
 	if len(s) > 64 {

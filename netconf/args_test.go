@@ -141,3 +141,25 @@ func TestIfNameOfAllInterfacesIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What CheckArg finds good is read as it was written, and nothing else.
+func TestCheckArg(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key, value string
+		ok         bool
+	}{
+		{"A", "b", true}, {"A", "", true}, {"A", "b=c", true}, {"A b", "c d", true}, {"IgnoreUnknown", "1", true},
+		{"", "b", false}, {"A=", "b", false}, {"A;B", "b", false}, {"A", "b;C=d", false}, {"A", ";", false},
+		{"A\x00", "b", false}, {"A", "\x00", false}, {"IgnoreUnknown", "maybe", false},
+	} {
+		err := netconf.CheckArg(c.key, c.value)
+		if (err == nil) != c.ok {
+			t.Errorf("%q=%q: %v", c.key, c.value, err)
+		}
+		args, parsed := netconf.ParseArgs(c.key + "=" + c.value)
+		if same := parsed == nil && maps.Equal(args, netconf.Args{c.key: c.value}); c.ok != same && !strings.Contains(c.key+c.value, "\x00") {
+			t.Errorf("%q=%q is read as %v", c.key, c.value, args)
+		}
+	}
+}
