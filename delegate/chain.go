@@ -159,7 +159,7 @@ func (n *Network) config(req *netconf.Request, plugin, prev json.RawMessage) (js
 		puts = append(puts, put{"cni.dev/valid-attachments", list}, put{"cni.dev/attachments", list})
 	case netconf.Status:
 	default:
-		runtime, err := runtimeConfig(plugin, req.Network.RuntimeConfig)
+		runtime, err := runtimeConfig(req, plugin)
 		if err != nil {
 			return nil, err
 		}
@@ -175,14 +175,22 @@ func (n *Network) config(req *netconf.Request, plugin, prev json.RawMessage) (js
 	return plugin, nil
 }
 
-// runtimeConfig is what the runtime has for the capabilities that the plugin declares; nil if there is nothing.
-func runtimeConfig(plugin json.RawMessage, has map[string]json.RawMessage) (json.RawMessage, error) {
+// runtimeConfig is what the runtime has for the capabilities that the plugin declares; nil if there is nothing. On DEL what
+// is not JSON is left out.
+func runtimeConfig(req *netconf.Request, plugin json.RawMessage) (json.RawMessage, error) {
+	has := req.Network.RuntimeConfig
 	if len(has) == 0 {
 		return nil, nil
 	}
 	network, _ := netconf.ParseNetwork(plugin) // what does not decode is told by request, and is no matter to DEL
 	served := maps.Clone(has)
-	maps.DeleteFunc(served, func(key string, _ json.RawMessage) bool { return !network.Capabilities[key] })
+	maps.DeleteFunc(served, func(key string, value json.RawMessage) bool {
+		if network.Capabilities[key] && req.Lenient() && !json.Valid(value) { // DEL would fail at each try
+			warn(req, "runtimeConfig that is not JSON is left out", "plugin", network.Type, "key", key)
+			return true
+		}
+		return !network.Capabilities[key]
+	})
 	if len(served) == 0 {
 		return nil, nil
 	}

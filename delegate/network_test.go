@@ -349,3 +349,24 @@ func TestNetworkThatIsNone(t *testing.T) {
 		})
 	}
 }
+
+// What an ADD refuses keeps no DEL from its end.
+func TestDelWithRuntimeConfigThatIsNotJSON(t *testing.T) {
+	t.Parallel()
+	s := &spy{}
+	set := four(t, s)
+	set.Attachments = set.Attachments[3:]
+	set.Attachments[0].RuntimeConfig = map[string]json.RawMessage{"mac": json.RawMessage("02:00"), "x": json.RawMessage("7")}
+	set.Attachments[0].Network = parse(t, `{"cniVersion":"1.1.0","name":"net-d","type":"d","capabilities":{"mac":true,"x":true}}`)
+	req := attach(t)
+	warnings := heard(req)
+	if err := set.Del(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if got := key(t, s.calls[0].config, "runtimeConfig"); got != `{"x":7}` || len(*warnings) != 1 || !strings.Contains((*warnings)[0], "mac") {
+		t.Errorf("%s, %q", got, *warnings)
+	}
+	if err := set.Check(t.Context(), req); err == nil {
+		t.Error("CHECK with it succeeds")
+	}
+}
