@@ -29,7 +29,7 @@ func stdinRequirements() []Requirement {
 			if _, program := b.Plugin.(Binary); !program {
 				call.Stdin = iotest.ErrReader(os.ErrClosed)
 			}
-			refuses(b, b.closing("<&-"), call, "ADD with a closed stdin")
+			refuses(b, b.closing("<&-"), call, "ADD with a closed stdin", true)
 		},
 	}, {
 		ID: "stdin/never-closed", Level: Ours, Section: "CNI 1.1.0, 2",
@@ -65,7 +65,7 @@ func stdoutRequirements() []Requirement {
 			if _, program := b.Plugin.(Binary); !program {
 				call.Stdout = unwritable{}
 			}
-			refuses(b, b.closing(">&-"), call, "ADD with a closed stdout")
+			refuses(b, b.closing(">&-"), call, "ADD with a closed stdout", false)
 		},
 	}, {
 		ID: "stdout/full", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
@@ -77,7 +77,7 @@ func stdoutRequirements() []Requirement {
 				b.Fatal(err)
 			}
 			defer full.Close()
-			refuses(b, b.Plugin, Call{Stdout: full}, "ADD with a full stdout")
+			refuses(b, b.Plugin, Call{Stdout: full}, "ADD with a full stdout", false)
 		},
 	}, {
 		ID: "stdout/no-reader", Level: Ours, Section: "CNI 1.1.0, 5 (Success)",
@@ -92,7 +92,7 @@ func stdoutRequirements() []Requirement {
 			if err := r.Close(); err != nil {
 				b.Fatal(err)
 			}
-			refuses(b, b.Plugin, Call{Stdout: w}, "ADD with a stdout that nobody reads")
+			refuses(b, b.Plugin, Call{Stdout: w}, "ADD with a stdout that nobody reads", false)
 		},
 	}}
 }
@@ -116,8 +116,9 @@ func (b *Bench) closing(redirection string) Plugin {
 	return Binary(script)
 }
 
-// refuses makes an ADD on streams that cannot work: it must fail, and leave nothing.
-func refuses(b *Bench, p Plugin, with Call, what string) {
+// refuses makes an ADD on streams that cannot work: it must fail, by itself, and leave nothing. said wants an error
+// document, where there is a stdout for it.
+func refuses(b *Bench, p Plugin, with Call, what string, said bool) {
 	b.Helper()
 	c := b.Container()
 	before := b.Settle(c)
@@ -125,8 +126,15 @@ func refuses(b *Bench, p Plugin, with Call, what string) {
 	call.Stdin, call.Stdout = with.Stdin, with.Stdout
 	ctx, cancel := context.WithTimeout(b.Context(), b.Limit)
 	defer cancel()
-	if a := call.run(ctx, b, p); a.Exit == 0 {
+	switch a := call.run(ctx, b, p); {
+	case ctx.Err() != nil:
+		b.Errorf("%s did not end within %v", what, b.Limit)
+	case a.Exit == 0:
 		b.Errorf("%s succeeded", what)
+	case a.Exit < 0:
+		b.Errorf("%s: the program ended by a signal, or could not be started\nstderr: %s", what, a.Stderr)
+	case said:
+		b.explained(a, what)
 	}
 	b.Same(before, "after "+what, c)
 }
