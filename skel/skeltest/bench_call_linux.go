@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -298,7 +299,7 @@ func (b *Bench) Look(containers ...*Container) Snapshot {
 			}
 			data, err := os.ReadFile(path)
 			if err == nil {
-				all = append(all, fmt.Sprintf("file: %s %.200q", path, data))
+				all = append(all, fileLine(path, data))
 			}
 			return err
 		})
@@ -307,6 +308,16 @@ func (b *Bench) Look(containers ...*Container) Snapshot {
 		}
 	}
 	return all
+}
+
+// fileLine shows how a file begins, and tells one from another by the whole of it.
+func fileLine(path string, data []byte) string {
+	if len(data) <= 200 {
+		return fmt.Sprintf("file: %s %q", path, data)
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(data) // a hash takes all
+	return fmt.Sprintf("file: %s %.200q... (%d bytes, sum %x)", path, data, len(data), sum.Sum64())
 }
 
 func prefixed(of string, s Snapshot) Snapshot {
