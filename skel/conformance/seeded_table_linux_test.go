@@ -63,7 +63,7 @@ var seeded = []seed{
 		file: "link/kind.go", old: "	if l.Type() != kind {\n\t\treturn different(name, \"the kind\", kind, l.Type())", new: "	if l.Type() != kind {\n\t\treturn nil"},
 	{fault: "CHECK does not look at the MAC", plugin: "macvlan", ids: "check/link",
 		file: "link/kind.go", old: `want.Mac != "" && !sameMAC(want.Mac, a.HardwareAddr)`, new: `want.Mac == "none"`},
-	{fault: "CHECK does not look at the MTU", plugin: "bridge", ids: "check/link",
+	{fault: "CHECK does not look at the MTU", plugin: "macvlan", ids: "check/link",
 		file: "link/kind.go", old: `want.Mtu != 0 && want.Mtu != a.MTU`, new: `want.Mtu < 0`},
 	{fault: "CHECK looks at nothing", plugin: "macvlan", ids: "check/gone check/after-del check/ipam check/other-prev-result", quick: true,
 		file: "skel/step.go", old: `errs = append(errs, guard(ctx, req, step, Step.Check))`, new: `continue`},
