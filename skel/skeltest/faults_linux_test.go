@@ -56,6 +56,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "two documents", "protocol/stdout"},
 	{"no ipam", "DEL answers", "protocol/stdout"},
 	{"chained", "the prevResult is dropped", "protocol/prev-result"},
+	{"chained", "dns is dropped", "protocol/prev-result"},
 	{"chained", "unknown fields are dropped", "protocol/prev-unknown"},
 	{"chained", "a second ADD forgets the first", "add/twice"},
 	{"chained", "the old MTU is written down last", "kill/add"},

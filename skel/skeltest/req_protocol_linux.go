@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -269,20 +270,59 @@ func protocolPrev(b *Bench) {
 	if len(prev.Interfaces) == 0 {
 		b.Fatalf("the plugins before made no interface: %s", c.Add.Prev)
 	}
-	now := b.Succeeds(c.Add).Result
+	if len(prev.DNS.Nameservers) == 0 {
+		prev.DNS.Nameservers = []string{"192.0.2.53"}
+		c.Add.Prev = b.Set(c.Add.Prev, "dns", `{"nameservers":["192.0.2.53"]}`)
+	}
+	for _, lost := range notHandedOn(prev, b.Succeeds(c.Add).Result) {
+		b.Errorf("not in the result any more: %s", lost)
+	}
+}
+
+// notHandedOn lists what of the prevResult the result does not have. What a plugin of a chain may change, as a MAC, is
+// not compared.
+func notHandedOn(prev, now *types100.Result) (lost []string) {
 	for _, i := range prev.Interfaces {
 		if !slices.ContainsFunc(now.Interfaces, func(n *types100.Interface) bool { return n.Name == i.Name && n.Sandbox == i.Sandbox }) {
-			b.Errorf("the interface %q is not in the result any more", i.Name)
+			lost = append(lost, fmt.Sprintf("the interface %q", i.Name))
 		}
 	}
 	for _, ip := range prev.IPs {
-		if !slices.ContainsFunc(now.IPs, func(n *types100.IPConfig) bool { return n.Address.String() == ip.Address.String() }) {
-			b.Errorf("the address %v is not in the result any more", &ip.Address)
+		same := func(n *types100.IPConfig) bool {
+			return n.Address.String() == ip.Address.String() && n.Gateway.Equal(ip.Gateway) && linkOfIP(now, n) == linkOfIP(prev, ip)
+		}
+		if !slices.ContainsFunc(now.IPs, same) {
+			lost = append(lost, fmt.Sprintf("the address %v with the gateway %v, on %q", &ip.Address, ip.Gateway, linkOfIP(prev, ip)))
 		}
 	}
-	if len(now.Routes) < len(prev.Routes) {
-		b.Errorf("of %d routes, %d are in the result", len(prev.Routes), len(now.Routes))
+	for _, r := range prev.Routes {
+		if !slices.ContainsFunc(now.Routes, func(n *types.Route) bool { return n.Dst.String() == r.Dst.String() && n.GW.Equal(r.GW) }) {
+			lost = append(lost, fmt.Sprintf("the route to %v by %v", &r.Dst, r.GW))
+		}
 	}
+	for _, list := range []struct {
+		what      string
+		prev, now []string
+	}{
+		{"nameserver", prev.DNS.Nameservers, now.DNS.Nameservers}, {"search domain", prev.DNS.Search, now.DNS.Search},
+		{"option", prev.DNS.Options, now.DNS.Options}, {"domain", []string{prev.DNS.Domain}, []string{now.DNS.Domain, ""}},
+	} {
+		for _, v := range list.prev {
+			if !slices.Contains(list.now, v) {
+				lost = append(lost, fmt.Sprintf("the %s %q of dns", list.what, v))
+			}
+		}
+	}
+	return lost
+}
+
+// linkOfIP names the interface that an address is on; "" if it says none.
+func linkOfIP(r *types100.Result, ip *types100.IPConfig) string {
+	if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(r.Interfaces) {
+		return ""
+	}
+	i := r.Interfaces[*ip.Interface]
+	return i.Name + " in " + i.Sandbox
 }
 
 func protocolUnknown(b *Bench) {
