@@ -21,16 +21,13 @@ func (o output) answer(req *netconf.Request) (Result, error) {
 	if o.tooMuch {
 		return Result{}, netconf.Errorf(netconf.CodeBadDelegate, "%w", errTooMuch) // how it ended is our doing
 	}
-	docs, err := documents(o.stdout)
+	docs, said, err := documents(o.stdout)
 	if o.exit != nil {
-		return Result{}, o.failure(docs, err)
+		return Result{}, o.failure(said, docs, err)
 	}
-	if len(docs) > 0 {
-		// A message without a code is an error where a result is due; elsewhere it may be a friendly word.
-		said := errorDocument(docs[len(docs)-1])
-		if said != nil && (said.Code != 0 || req.Command == netconf.Add) {
-			return Result{}, o.bad("an error on stdout all the same: %s (code %d)", said.Error(), said.Code)
-		}
+	// A message without a code is an error where a result is due; elsewhere it may be a friendly word.
+	if said != nil && (said.Code != 0 || req.Command == netconf.Add) {
+		return Result{}, o.bad("an error on stdout all the same: %s", described(said))
 	}
 	if req.Command != netconf.Add {
 		return Result{}, nil
@@ -52,22 +49,56 @@ func (o output) answer(req *netconf.Request) (Result, error) {
 }
 
 // failure is the error of a program that did not end with status 0: its own if it printed exactly one.
-func (o output) failure(docs []json.RawMessage, err error) error {
-	var said *types.Error
-	if len(docs) > 0 {
-		said = errorDocument(docs[len(docs)-1])
-	}
+func (o output) failure(said *types.Error, docs []json.RawMessage, err error) error {
 	switch {
 	case said == nil && len(o.stdout) == 0:
 		return o.bad("no error document on stdout")
 	case said == nil:
 		return o.bad("no error document on stdout: %s", excerpt(o.stdout))
 	case err != nil || len(docs) > 1:
-		return o.bad("more than an error document on stdout: %s (code %d)", said.Error(), said.Code)
+		return o.bad("more than an error document on stdout: %s", described(said))
 	case said.Code == 0:
 		return o.bad("an error without a code: %s", said.Error())
+	case said.Msg == "": // the code is the plugin's all the same
+		return netconf.Errorf(said.Code, "%w: %s", o.exit, described(said))
 	}
 	return said
+}
+
+// described is what an error document says, in one line.
+func described(said *types.Error) string {
+	if said.Msg != "" {
+		return fmt.Sprintf("%s (code %d)", said.Error(), said.Code)
+	}
+	text := fmt.Sprintf("code %d, without a message", said.Code)
+	if said.Details != "" {
+		text += "; " + said.Details
+	}
+	return text
+}
+
+// lastError is the last error document in a text that is not JSON as a whole: a plugin that logs on stdout says what is wrong
+// between its lines, or behind them. It begins in a line that is not indented; upstream's plugins print it in several. The
+// last 64 KiB are looked at, and in them 64 such lines, so that garbage does not take long.
+func lastError(stdout []byte) *types.Error {
+	const enough, tries = 64 << 10, 64
+	text := stdout[max(0, len(stdout)-enough):]
+	end := len(text)
+	for tried := 0; end > 0 && tried < tries; {
+		begin := bytes.LastIndexByte(text[:end-1], '\n') + 1
+		brace := bytes.IndexByte(text[begin:end], '{')
+		if brace >= 0 && text[begin] != ' ' && text[begin] != '\t' {
+			tried++
+			var doc json.RawMessage
+			if json.NewDecoder(bytes.NewReader(text[begin+brace:])).Decode(&doc) == nil {
+				if said := errorDocument(doc); said != nil {
+					return said
+				}
+			}
+		}
+		end = begin
+	}
+	return nil
 }
 
 // bad makes the error for an answer that is none, with code 104. It names how the program ended and
@@ -80,23 +111,29 @@ func (o output) bad(format string, args ...any) error {
 	return netconf.Errorf(netconf.CodeBadDelegate, "%w: %w", o.exit, err)
 }
 
-// documents splits stdout into its JSON documents, at most three; the error is that of the first text
-// that is not JSON.
-func documents(stdout []byte) ([]json.RawMessage, error) {
-	var docs []json.RawMessage
+// documents splits stdout into its JSON documents, of which it returns the first three, and the last that is an error
+// document, if any; the error is that of the first text that is not JSON.
+func documents(stdout []byte) (docs []json.RawMessage, said *types.Error, bad error) {
 	d := json.NewDecoder(bytes.NewReader(stdout))
-	for len(docs) < 3 {
+	for {
 		var doc json.RawMessage
 		err := d.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			break
+			return docs, said, nil
 		}
 		if err != nil {
-			return docs, err
+			if last := lastError(stdout); last != nil {
+				said = last
+			}
+			return docs, said, err
 		}
-		docs = append(docs, doc)
+		if e := errorDocument(doc); e != nil {
+			said = e
+		}
+		if len(docs) < 3 {
+			docs = append(docs, doc)
+		}
 	}
-	return docs, nil
 }
 
 // errorDocument reads an error document (SPEC, section 5 "Error"); nil if doc is none. Details are a
@@ -117,11 +154,11 @@ func errorDocument(doc json.RawMessage) *types.Error {
 	return types.NewError(e.Code, e.Msg, details)
 }
 
-// excerpt quotes the beginning of a text.
+// excerpt quotes the beginning of a text, and its end, where what went wrong stands behind the lines of a log.
 func excerpt(text []byte) string {
 	const enough = 200
-	if len(text) > enough {
-		return fmt.Sprintf("%q...", text[:enough])
+	if text = bytes.TrimSpace(text); len(text) > 2*enough {
+		return fmt.Sprintf("%q...%q", text[:enough], text[len(text)-enough:])
 	}
 	return fmt.Sprintf("%q", text)
 }

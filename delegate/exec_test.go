@@ -200,6 +200,17 @@ var answers = []struct {
 	{"DEL fails with status 0", netconf.Del, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"no room"}},
 	{"CHECK fails", netconf.Check, fmt.Sprintf("echo '"+said+"'; exit 1", 102), 102, nil},
 	{"GC fails without a word", netconf.GC, `exit 2`, 104, []string{"GC", "exit status 2"}},
+	{"an error before a result, status 0", netconf.Del, `printf '{"code":101,"msg":"full"}\n{}\n'`, 104, []string{"exit status 0", "full", "101"}},
+	{"an error of many documents, status 0", netconf.Add, `printf '{}{}{}{}{"code":101,"msg":"full"}{}'`, 104, []string{"full"}},
+	{"an error behind a word, status 0", netconf.Status, `printf 'noise\n{"code":50,"msg":"not ready"}\n'`, 104, []string{"not ready", "50"}},
+	{"an error between words, status 0", netconf.Del, `printf 'noise\n{"code":105,"msg":"locked"}\nbye\n'`, 104, []string{"locked"}},
+	{"an error in one line with a word, status 0", netconf.Del, `printf '{"code":105,"msg":"locked"} bye\n'`, 104, []string{"locked"}},
+	{"an error behind a log", netconf.Add, `i=0; while [ $i -lt 30 ]; do echo "level=info line $i of a log"; i=$((i+1)); done; echo '{"code":11,"msg":"no room"}'; exit 1`, 104, []string{"exit status 1", "no room", "code 11"}},
+	{"an error of several lines behind a log", netconf.Add, `i=0; while [ $i -lt 30 ]; do echo "level=info line $i of a log"; i=$((i+1)); done; printf '{\n"code": 11,\n"msg": "no room"\n}\n'; exit 1`, 104, []string{"exit status 1", "no room"}},
+	{"words behind a log", netconf.Add, `i=0; while [ $i -lt 30 ]; do echo "level=info line $i of a log"; i=$((i+1)); done; echo 'panic: no room'; exit 1`, 104, []string{"level=info line 0", "panic: no room"}},
+	{"an error without a message", netconf.Add, `echo '{"code":7}'; exit 1`, 7, []string{"code 7, without a message", "exit status 1"}},
+	{"an error without a message, with details", netconf.Del, `echo '{"code":11,"details":"why"}'; exit 2`, 11, []string{"code 11, without a message", "exit status 2", "why"}},
+	{"an error without a message, status 0", netconf.Del, `echo '{"code":7}'`, 104, []string{"code 7, without a message"}},
 	{"STATUS", netconf.Status, fmt.Sprintf("echo '"+said+"'; exit 1", 51), 51, []string{"STATUS"}},
 }
 

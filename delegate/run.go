@@ -80,10 +80,8 @@ func (e Exec) run(ctx context.Context, path, name string, req *netconf.Request) 
 // interrupted is the error of a call whose context ended. What the program said about it is added.
 func interrupted(ctx context.Context, out output) error {
 	err := ended(ctx)
-	if docs, _ := documents(out.stdout); len(docs) == 1 { // if they are not documents, the end of the context is the news
-		if said := errorDocument(docs[0]); said != nil {
-			return fmt.Errorf("%w; it said: %s", err, said.Error())
-		}
+	if _, said, _ := documents(out.stdout); said != nil { // if it is none, the end of the context is the news
+		return fmt.Errorf("%w; it said: %s", err, described(said))
 	}
 	return err
 }

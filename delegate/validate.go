@@ -66,9 +66,9 @@ func (o output) versions() ([]string, error) {
 	if o.tooMuch {
 		return nil, netconf.Errorf(netconf.CodeBadDelegate, "%w", errTooMuch)
 	}
-	docs, err := documents(o.stdout)
+	docs, last, err := documents(o.stdout)
 	if o.exit != nil {
-		err := o.failure(docs, err)
+		err := o.failure(last, docs, err)
 		var said *types.Error
 		if errors.As(err, &said) && said.Msg == "unknown CNI_COMMAND: VERSION" {
 			return []string{oldest}, nil
