@@ -57,6 +57,21 @@ func DecodeJSON[T any](config []byte, defaults func() T) (*T, error) {
 	return conf, d.decode(conf)
 }
 
+// DecodeAt is DecodeJSON for the value that stands at a JSON path of the request's configuration ("args.cni"), an object
+// or not: paths, lines and columns in its errors are those of the whole. null, and a path at which nothing stands,
+// leave the default; of a key given twice the last is read.
+func DecodeAt[T any](req *Request, path string, defaults func() T) (*T, error) {
+	conf := fresh(defaults)
+	if err := checkJSON("configuration", req.Config); err != nil {
+		return conf, err
+	}
+	d := decoder{op: "configuration", src: req.Config, quiet: true}
+	if off, ok := locate(req.Config, path); ok {
+		d.value(path, off, reflect.ValueOf(conf).Elem())
+	}
+	return conf, Join(d.failures()...)
+}
+
 func fresh[T any](defaults func() T) *T {
 	conf := new(T)
 	if defaults != nil {

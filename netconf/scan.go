@@ -217,7 +217,7 @@ func skipValue(data []byte, i int) int {
 
 // locate finds the value at a JSON path such as "ipam.ranges[0].subnet"; ok is false when the
 // configuration has no such place. Keys may hold a '.' ("cni.dev/..."): of several that fit the longest
-// is taken, and of one given twice the last.
+// is taken, and of one given twice the last. A key in another case is found where no other fits, as Decode reads it.
 func locate(data []byte, path string) (off int, ok bool) {
 	if !json.Valid(data) {
 		return 0, false
@@ -249,11 +249,20 @@ func locateElement(data []byte, off int, path string) (int, string, bool) {
 
 func locateMember(data []byte, off int, path string) (int, string, bool) {
 	best, at := -1, 0
+	other, otherAt := -1, 0
 	for _, m := range members(data, off) {
-		rest, found := strings.CutPrefix(path, m.key)
-		if found && len(m.key) >= best && m.key != "" && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			best, at = len(m.key), m.start
+		n := len(m.key)
+		if n == 0 || n > len(path) || len(path) > n && path[n] != '.' && path[n] != '[' {
+			continue
 		}
+		if path[:n] == m.key && n >= best {
+			best, at = n, m.start
+		} else if strings.EqualFold(path[:n], m.key) && n >= other && !strings.HasPrefix(path, "cni.dev/") {
+			other, otherAt = n, m.start
+		}
+	}
+	if best < 0 {
+		best, at = other, otherAt
 	}
 	if best < 0 {
 		return 0, "", false

@@ -13,7 +13,7 @@ func TestLocate(t *testing.T) {
 	for path, want := range map[string]string{
 		"": `{`, "a": "1", "b": "{", "b.c": "[", "b.c[0]": "10", "b.c[1]": "{", "b.c[1].d": "true", "b.c.d": "2",
 		"cni.dev/x": "[5]", "cni.dev/x[0]": "5", "cni.dev.y": "1", "dup": `2,""`, "ef": "4}",
-		"x": "-", "b.x": "-", "b.c[2]": "-", "b.c[-1]": "-", "b.c[": "-", "b.c[x]": "-", "b.c[]": "-", "b.c[0": "-", "a[0]": "-", "a.b": "-", "[0]": "-", ".": "-", "A": "-",
+		"x": "-", "b.x": "-", "b.c[2]": "-", "b.c[-1]": "-", "b.c[": "-", "b.c[x]": "-", "b.c[]": "-", "b.c[0": "-", "a[0]": "-", "a.b": "-", "[0]": "-", ".": "-", "A": "1", "B.C": "[", "cni.dev/X": "-",
 	} {
 		off, ok := locate([]byte(text), path)
 		if ok != (want != "-") || ok && text[off:min(off+len(want), len(text))] != want {

@@ -188,7 +188,7 @@ func (v *validation) placeAround(t text, missing *netconf.Error) (line, column i
 	return v.lines.Place(t.start)
 }
 
-// warned notes what Decode or the plugin warns of. Decode puts the place before its text.
+// warned notes what Decode or the plugin warns of. Decode puts the place before its text, an error behind its path.
 func (v *validation) warned(t text, msg string, args []any) {
 	for i := 0; i+1 < len(args); i += 2 {
 		if args[i] == "stack" { // of a panic, which is an error besides
@@ -201,12 +201,23 @@ func (v *validation) warned(t text, msg string, args []any) {
 	f.line, f.column = v.lines.Place(t.start)
 	if after, found := strings.CutPrefix(msg, "configuration: line "); found {
 		at, rest, _ := strings.Cut(after, ": ")
-		line, column, _ := strings.Cut(at, ", column ")
-		l, err1 := strconv.Atoi(line)
-		c, err2 := strconv.Atoi(column)
-		if err1 == nil && err2 == nil {
-			f = finding{l, c, true, rest}
+		if line, column, ok := placeIn(at); ok {
+			f = finding{line, column, true, rest}
+		}
+	} else if after, found := strings.CutPrefix(msg, "configuration: "); found {
+		path, rest, _ := strings.Cut(after, " (line ")
+		at, rest, _ := strings.Cut(rest, "): ")
+		if line, column, ok := placeIn(at); ok {
+			f = finding{line, column, true, t.prefix() + path + ": " + rest}
 		}
 	}
 	v.add(f)
+}
+
+// placeIn reads "3, column 7".
+func placeIn(s string) (line, column int, ok bool) {
+	l, c, _ := strings.Cut(s, ", column ")
+	line, err1 := strconv.Atoi(l)
+	column, err2 := strconv.Atoi(c)
+	return line, column, err1 == nil && err2 == nil
 }

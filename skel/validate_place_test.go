@@ -71,3 +71,19 @@ func TestValidateHoldsAListAgainstWhatARuntimeLoads(t *testing.T) {
 		}
 	}
 }
+
+// What is warned of with a path stands at its place, with the plugin's path before its own; an error about a list's version
+// stands at the version, wherever that is.
+func TestValidateTellsThePlaceOfTheLogAndOfTheVersion(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\"name\":\"net\",\"type\":\"test\",\n \"log\":{\"fille\":1}}": "stdin:2:17: warning: log.fille: unknown key: expected level or file\nstdin: ok, a configuration of test\n",
+		"{\"name\":\"net\",\"plugins\":[{\"type\":\"x\"},\n{\"type\":\"test\",\"log\":{\"fille\":1}}]}": "stdin:2:31: warning: plugins[1].log.fille: unknown key: expected level or file\n" +
+			"stdin: ok, 1 of 2 plugins are of test\n",
+		"{\"name\":\"net\",\"plugins\":[{\"type\":\"test\"}],\n\"cniVersion\":1.1}": "stdin:2:14: cniVersion: expected a string, got the number 1.1\n",
+	} {
+		if _, _, stdout, _ := validated(t).ByHand([]string{"validate", "-"}, text, false, false); stdout != want {
+			t.Errorf("%s:\n%s\nexpected\n%s", text, stdout, want)
+		}
+	}
+}

@@ -35,11 +35,7 @@ type keys struct {
 // asked is the configuration with what args.cni has of its keys.
 func asked(req *netconf.Request, c *config) (*keys, error) {
 	if cni := req.Network.Args["cni"]; bytes.HasPrefix(cni, []byte("{")) {
-		k, err := netconf.DecodeJSON(cni, func() keys { return c.keys })
-		if err != nil {
-			err = fmt.Errorf("args.cni: %w", err)
-		}
-		return k, err
+		return netconf.DecodeAt(req, "args.cni", func() keys { return c.keys })
 	}
 	return &c.keys, nil
 }

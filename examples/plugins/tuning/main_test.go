@@ -153,3 +153,13 @@ func TestAllowList(t *testing.T) {
 	c.With(netconf.Check).WithPrev(a).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "allow-list")
 	c.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
 }
+
+// The place in an error about args.cni is that in the configuration, not that in args.cni.
+func TestErrorInArgsNamesItsPlace(t *testing.T) {
+	t.Parallel()
+	c := skeltest.Call{
+		Command: netconf.Add, ContainerID: "c", Netns: "/run/netns/c", IfName: "eth0",
+		Config: "{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"tuning\",\n\"args\":{\"cni\":{\n \"txQLen\":\"x\"}}}",
+	}
+	c.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeDecodingFailure, "args.cni.txQLen (line 3, column 11): expected an integer")
+}
