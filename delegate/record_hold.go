@@ -19,7 +19,10 @@ import (
 // hold opens the record of the request's attachment when nobody else has it, and waits for that until ctx ends (code
 // 11). A holder that was killed holds nothing. The error Is fs.ErrNotExist where there is no record.
 func (r Records) hold(ctx context.Context, req *netconf.Request) (*journal, error) {
-	j := r.journal(ownerOf(req))
+	return r.holdFile(ctx, req, r.journal(ownerOf(req)))
+}
+
+func (r Records) holdFile(ctx context.Context, req *netconf.Request, j *journal) (*journal, error) {
 	for {
 		info, err := os.Lstat(j.path) // a FIFO would be waited for
 		if err != nil {
@@ -77,9 +80,10 @@ func (r Records) lock(ctx context.Context, req *netconf.Request, j *journal, pat
 // setAside moves a file that is no record out of the way, for a person to look at.
 func (r Records) setAside(ctx context.Context, j *journal) error {
 	ctx = context.WithoutCancel(ctx)
-	err := netconf.Before(ctx, "record rename "+j.key())
+	name := strings.TrimSuffix(j.path, recordEnding)
+	err := netconf.Before(ctx, "record rename "+filepath.Base(name))
 	if err == nil {
-		err = os.Rename(j.path, filepath.Join(r.Dir, j.key()+badEnding))
+		err = os.Rename(j.path, name+badEnding)
 	}
 	if err != nil {
 		return j.failed(err)

@@ -150,7 +150,8 @@ func TestGCWithADamagedRecord(t *testing.T) {
 		"it is gone":              {"outer:c1:eth0.record", func(string) string { return "damage" }, []string{}, "a DEL, a GC", 0},
 		"moved aside, it is gone": {"outer:c1:eth0.record.bad", func(string) string { return "damage" }, []string{}, "a DEL, a GC", 0},
 		"of an earlier life":      {"outer:c2:eth0.record.bad", func(string) string { return "damage" }, []string{"c2"}, "a GC", 0},
-		"nobody knows whose":      {"outer:hash.record", func(string) string { return "damage" }, []string{"c1"}, "a DEL", 105},
+		"nobody's":                {"outer:hash.record", func(string) string { return "damage" }, []string{"c1"}, "a DEL, a GC", 0},
+		"nobody's, moved aside":   {"outer:hash.record.bad", func(string) string { return "damage" }, []string{"c1"}, "a DEL, a GC", 0},
 		"another network's":       {"elsewhere:c1:eth0.record", func(string) string { return "damage" }, []string{"c1"}, "a DEL, a GC", 0},
 		"no file of ours":         {"README", func(string) string { return "damage" }, []string{"c1"}, "a DEL, a GC", 0},
 	} {
@@ -171,6 +172,61 @@ func TestGCWithADamagedRecord(t *testing.T) {
 			}
 			if got := s.said(); got != c.said {
 				t.Errorf("%s: expected %s", got, c.said)
+			}
+		})
+	}
+}
+
+// A long name ends in a hash, which does not tell whose it is: a record that DEL has moved aside kept GC from its work for
+// ever, and so did any garbage.
+func TestSetAsideRecordOfALongNameBlocksGC(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 230)
+	for name, c := range map[string]struct {
+		del  bool   // came before
+		text string // of the file
+		live []string
+		code uint
+		said string
+		bad  bool // it is aside afterwards
+	}{
+		"a DEL came":               {true, "damage", []string{"other"}, 0, "a GC", true},
+		"none came":                {false, "damage", []string{"other"}, 0, "a GC", true},
+		"it lives":                 {false, "damage", []string{long}, 105, "", false},
+		"a DEL came, and it lives": {true, "damage", []string{long}, 105, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, r := &spy{}, records(t)
+			set := four(t, s)
+			pods(t, r, set, long+":a")
+			all, err := r.List("outer")
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%v, %v", all, err)
+			}
+			path := all[0].Path
+			write(t, path, c.text, 0o600)
+			if c.del {
+				req := bare(t)
+				req.ContainerID = long
+				if err := r.Del(t.Context(), set.Plugins, req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.said()
+			req := collect(t, c.live...)
+			warnings := heard(req)
+			if err := r.GC(t.Context(), set.Plugins, req, set.Attachments[0].Network); netconf.Code(err) != c.code {
+				t.Error(err)
+			}
+			if got := s.said(); got != c.said {
+				t.Errorf("%q: expected %q", got, c.said)
+			}
+			if _, err := os.Stat(path + ".bad"); (err == nil) != c.bad {
+				t.Errorf("aside: %v", err)
+			}
+			if said := len(*warnings) == 1; said != (c.bad && !c.del) {
+				t.Errorf("%q", *warnings)
 			}
 		})
 	}
