@@ -29,7 +29,9 @@
 //   - Its stdin is complete before it starts: killed at any moment, this process leaves no delegate
 //     behind that acts on half a configuration. And it leaves no delegate behind: on Linux the
 //     program dies with this process, also by kill -9, so that no orphan takes an address that
-//     nobody releases. (What the program itself starts is its own business.)
+//     nobody releases. What the program itself has started lives on after a kill -9 of this process: the kernel
+//     passes that signal to the program alone, so that an IPAM wrapper in sh, "(sleep 1.5; host-local)", may still take an
+//     address; one that ends in "exec host-local" cannot.
 //   - The call ends when its context does: SIGTERM to the program and its children (on Linux; elsewhere to
 //     the program alone), SIGKILL half a second later, and no waiting for a pipe that a grandchild holds
 //     open. Without a deadline in the context a call takes as long as the program does.
