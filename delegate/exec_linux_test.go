@@ -108,6 +108,24 @@ func TestStartWithoutDescriptors(t *testing.T) {
 	}
 }
 
+// What is kept of stdout ends at the limit, wherever a read ends, and the program is told of once.
+func TestCappedAtTheLimit(t *testing.T) {
+	t.Parallel()
+	told := 0
+	c := &capped{full: func() { told++ }}
+	c.add(make([]byte, maxStdout-3))
+	c.add(make([]byte, 3))
+	if c.over() || told != 0 {
+		t.Error("the limit itself is too much")
+	}
+	c.kept = c.kept[:maxStdout-3]
+	c.add([]byte("abcdef"))
+	c.add([]byte("g"))
+	if got := c.bytes(); len(got) != maxStdout || string(got[maxStdout-3:]) != "abc" || !c.over() || told != 1 {
+		t.Errorf("%d bytes, of at most %d, told %d times", len(got), maxStdout, told)
+	}
+}
+
 // What a child writes that outlives the call is not the log's any more: its owner may be gone, or writing.
 func TestNothingIsPassedOnAfterTheEnd(t *testing.T) {
 	t.Parallel()
