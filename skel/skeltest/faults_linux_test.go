@@ -43,6 +43,7 @@ var faults = []struct{ config, fault, ids string }{
 	{"interface", "the parent is looked up first", "del/parent-gone"},
 	{"interface", "DEL validates like ADD", "del/bad-config"},
 	{"ipam", "DEL validates like ADD", "del/bad-config"},
+	{"interface", "DEL wants to know its IPAM plugin", "del/bad-config"},
 	{"no ipam", "VERSION lists nothing", "protocol/version"},
 	{"no ipam", "VERSION knows only itself", "protocol/version-echo"},
 	{"no ipam", "the result is always of 1.1.0", "protocol/result"},

@@ -266,6 +266,35 @@ func delBadConfig(b *Bench) {
 			b.Fatalf("%s: not as before (- gone, + left):\n%s", what, diff)
 		}
 	}
+	if ipam := b.Get(b.Base, "ipam"); slices.Contains(makers, b.Kind) && ipam != "" && b.Get(ipam, "type") != "" {
+		delWithoutIPAM(b, c, before)
+	}
+}
+
+// delWithoutIPAM makes DELs whose configuration does not say any more who gave the address. Whatever they answer, the
+// plugin's own part goes, and DEL with the right configuration takes the rest.
+func delWithoutIPAM(b *Bench, c *Container, before Snapshot) {
+	notFiles := func(s Snapshot) Snapshot {
+		return slices.DeleteFunc(slices.Clone(s), func(l string) bool {
+			return !strings.HasPrefix(l, "host: ") && !strings.HasPrefix(l, c.Add.ContainerID+": ")
+		})
+	}
+	for _, test := range [][2]string{
+		{"no ipam section", b.Without(b.Base, "ipam")},
+		{"ipam: 5", b.Set(b.Base, "ipam", "5")},
+		{"ipam: {}", b.Set(b.Base, "ipam", "{}")},
+		{"an IPAM plugin that is not there", b.Set(b.Base, "ipam", `{"type":"conform-none"}`)},
+	} {
+		b.Attach(c)
+		del := c.Del()
+		del.Config = test[1]
+		a := b.Run(del)
+		if diff := notFiles(before).Diff(notFiles(b.Look(c))); diff != "" {
+			b.Errorf("%s, DEL, exit status %d %s: the plugin's own part is not as before (- gone, + left):\n%s", test[0], a.Exit, a.Err.Msg, diff)
+		}
+		b.Succeeds(c.Del())
+		b.Same(before, test[0]+", after DEL with the right configuration", c)
+	}
 }
 
 // badConfigs are configurations whose keys of the plugin's own make no sense, or are gone, by what is wrong. Those of an
