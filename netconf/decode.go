@@ -363,6 +363,8 @@ func (d *decoder) leaf(path string, off int, raw []byte, v reflect.Value) {
 		return
 	case errors.As(err, &parse): // net.IP, types.IPNet
 		err = fmt.Errorf("invalid %s: %s", parse.Type, shown([]byte(parse.Text)))
+	case Code(err) == CodeInternal && unaware(v.Type(), err):
+		err = fmt.Errorf("invalid %v: %s", v.Type(), told(raw))
 	}
 	code := CodeDecodingFailure
 	if own := Code(err); own != CodeInternal { // a type that knows better: it is of the right form, and wrong

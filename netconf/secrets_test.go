@@ -1,10 +1,15 @@
 package netconf_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/big"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -143,6 +148,37 @@ func TestAShortPasswordUnderAnUnknownKeyIsNotShown(t *testing.T) {
 		_, err := netconf.Decode[conf](req, nil)
 		if err == nil || !strings.Contains(err.Error(), c.shown) || strings.Contains(err.Error(), c.hidden) {
 			t.Errorf("%s: %v, expected %q and no %q", c.member, err, c.shown, c.hidden)
+		}
+	}
+}
+
+// The types of the standard library repeat in their errors what they could not read.
+func TestErrorOfAForeignTypeShowsNoSecret(t *testing.T) {
+	t.Parallel()
+	type conf struct {
+		Addr   netip.Addr            `json:"addr"`
+		Prefix netip.Prefix          `json:"prefix"`
+		Port   netip.AddrPort        `json:"port"`
+		Time   time.Time             `json:"time"`
+		Big    *big.Int              `json:"big"`
+		Level  slog.Level            `json:"level"`
+		ByAddr map[netip.Addr]string `json:"byAddr"`
+		Since  struct{ time.Time }   `json:"since"`
+	}
+	for _, c := range []struct{ member, shown string }{
+		{`"addr":"@"`, "addr (line 1, column 9): invalid netip.Addr: a text of "}, {`"prefix":"@"`, "invalid netip.Prefix: a text of "}, {`"prefix":"10.0.0.0/@"`, "a text of "},
+		{`"port":"@"`, "invalid netip.AddrPort"}, {`"time":"@"`, "invalid time.Time: a text of "}, {`"big":"@"`, "invalid big.Int: a text of "}, {`"big":{"x":["@"]}`, "invalid big.Int: an object"},
+		{`"since":"@"`, ": a text of "}, {`"level":"@"`, "invalid slog.Level: a text of "}, {`"byAddr":{"@":"x"}`, "invalid map[netip.Addr]string: an object"},
+		{`"addr":"10.0.0.256"`, `invalid netip.Addr: "10.0.0.256"`}, // what could be an address is none
+	} {
+		for _, secret := range []string{"hunter2-hunter2", "hunter2", `a\"quoted\"\u00e9 one`, strings.Repeat("0123456789abcdef", 100)} {
+			config := "{" + strings.ReplaceAll(c.member, "@", secret) + "}"
+			_, err := netconf.DecodeJSON[conf]([]byte(config), nil)
+			check(t, err, 6, c.shown)
+			var text string
+			if json.Unmarshal([]byte(`"`+secret+`"`), &text) != nil || leaks(fmt.Sprint(err), text) || leaks(fmt.Sprint(err), secret) {
+				t.Errorf("%s: %v", config, err)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package netconf
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -128,4 +129,40 @@ func words(path string) []string {
 		}
 	}
 	return out
+}
+
+// unaware tells whether an error is one of the standard library's, which knows nothing of secrets: those of netip.Addr,
+// time.Time and big.Int repeat what they could not read, and so do those that a type passes on from them, or from strconv.
+func unaware(t reflect.Type, err error) bool {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Map && t.Name() == "" {
+		if t.Kind() == reflect.Map {
+			t = t.Key() // a map that is decoded whole is one whose keys read themselves
+		} else {
+			t = t.Elem()
+		}
+	}
+	for ; err != nil; err = errors.Unwrap(err) {
+		e := reflect.TypeOf(err)
+		if e.Kind() == reflect.Pointer {
+			e = e.Elem()
+		}
+		if path := e.PkgPath(); standard(path) && path != "fmt" && path != "errors" && path != "encoding/base64" {
+			return true
+		}
+	}
+	return standard(t.PkgPath())
+}
+
+// standard tells whether a package is of the standard library: there is no dot before the first slash.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return path != "" && path != "main" && !strings.Contains(first, ".")
+}
+
+// told is a value as it may be said aloud.
+func told(raw []byte) string {
+	if raw[0] == '"' {
+		return shown([]byte(unquote(raw)))
+	}
+	return describe(raw)
 }
