@@ -322,6 +322,23 @@ func TestRemains(t *testing.T) {
 	}
 }
 
+// What is left of an ADD that was killed is a lease without a name, which begins with what the reference plugin takes for
+// one: its CHECK of that attachment succeeds, though it has no address. The next call of ours removes it, whichever.
+func TestALeaseWithoutANameIsRemoved(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []netconf.Command{netconf.Check, netconf.Del, netconf.Status, netconf.Add} {
+		in := call{dir: t.TempDir(), id: "g1", verb: verb}
+		path := filepath.Join(in.dir, "net", "last_reserved_ip.cnikit-new")
+		write(t, path, "g1\r\neth0")
+		if _, err := in.serve(t); err != nil && verb != netconf.Check {
+			t.Errorf("%s: %v", verb, err)
+		}
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s: it is left: %v", verb, err)
+		}
+	}
+}
+
 // A store that cannot be used has code 105, and STATUS says so with 50.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
