@@ -209,3 +209,20 @@ func TestIndexUntrusted(t *testing.T) {
 		t.Errorf("trusted %v, owned %v", x.trusted, x.owned("c1"))
 	}
 }
+
+// What is vouched for has a time two seconds in the past: the kernel gives what changes in the same tick of its clock the
+// same time, and such a change to the folder would not be seen.
+func TestIndexIsStampedInThePast(t *testing.T) {
+	t.Parallel()
+	x, _ := table(t)
+	x.trusted = true
+	if err := x.finish(); err != nil {
+		t.Fatal(err)
+	}
+	latest := time.Now().Add(-2 * time.Second)
+	for _, path := range []string{x.dir, x.path} {
+		if info, err := os.Stat(path); err != nil || info.ModTime().After(latest) {
+			t.Errorf("%s: %v, %v after what it may be", path, err, info.ModTime().Sub(latest))
+		}
+	}
+}
