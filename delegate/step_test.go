@@ -81,8 +81,12 @@ func TestStepResult(t *testing.T) {
 			}
 			write(t, filepath.Join(dir, "fake.answer"), c.answer, 0o644)
 			step := delegate.Step{Config: json.RawMessage(`{"type":"fake","n":9007199254740993}`)}
+			warnings := heard(req)
 			if err := step.Add(t.Context(), req); err != nil {
 				t.Fatal(err)
+			}
+			if warned := strings.Contains(strings.Join(*warnings, ";"), "leaves out interfaces"); warned != (c.name == "what came before is taken away") {
+				t.Errorf("warned: %v, %q", warned, *warnings)
 			}
 			got := read(t, filepath.Join(dir, "fake.ADD"))
 			if prev := key(t, got, "prevResult"); strings.Contains(sent, "interfaces") {
