@@ -239,3 +239,33 @@ func TestF11DelegateDiesWithItsCaller(t *testing.T) {
 		})
 	}
 }
+
+// The thread that has started the program is held until its end: when that thread ends, the kernel ends the program. It
+// takes a preemption at one place for the call to go on in another thread, so the runtime is asked instead of waiting for one.
+func TestThreadThatStartedTheProgramIsHeld(t *testing.T) {
+	t.Parallel()
+	dir, fifo := alive(t, `exec 8<> "$0.never"; READY; read word <&8`)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := quiet().Call(ctx, call(t, netconf.Add, plain, dir))
+		done <- err
+	}()
+	whenReady(t, fifo, func() {
+		defer cancel()
+		stacks := make([]byte, 8<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		held, calls := 0, 0
+		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+			head, frames, _ := strings.Cut(stack, "\n")
+			if strings.Contains(frames, "delegate.Exec.run(") && strings.Contains(frames, "TestThreadThatStartedTheProgramIsHeld") {
+				calls++
+				held += strings.Count(head, "locked to thread")
+			}
+		}
+		if calls != 1 || held != 1 {
+			t.Errorf("of %d calls %d hold their thread", calls, held)
+		}
+	})
+	wants(t, within(t, "the call", done), 11)
+}
