@@ -150,13 +150,26 @@ func (b *Bench) Run(c Call) Answer {
 // RunWithin is Run with a context, whose end is a SIGTERM; it leaves the exit status to the caller.
 func (b *Bench) RunWithin(ctx context.Context, c Call) Answer {
 	b.Helper()
+	a := b.limited(ctx, c)
+	b.inTime(c, a)
+	return a
+}
+
+// limited makes a call whose time is limited, in any goroutine: only inTime, in that of the check, fails the requirement.
+func (b *Bench) limited(ctx context.Context, c Call) Answer {
 	ctx, cancel := context.WithTimeout(ctx, b.Limit)
 	defer cancel()
 	a := c.run(ctx, b, b.Plugin)
-	if ctx.Err() == context.DeadlineExceeded {
+	a.late = ctx.Err() == context.DeadlineExceeded
+	return a
+}
+
+// inTime fails the requirement if the call did not end in time.
+func (b *Bench) inTime(c Call, a Answer) {
+	b.Helper()
+	if a.late {
 		b.Fatalf("%s did not end within %v\nstdout: %s\nstderr: %s", c.Command, b.Limit, a.Stdout, a.Stderr)
 	}
-	return a
 }
 
 // Succeeds makes a call that must succeed.

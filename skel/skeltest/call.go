@@ -71,6 +71,7 @@ type Answer struct {
 	Err            ErrorDocument    // of a failed call
 
 	protocol error // what of it breaks the protocol
+	late     bool  // its time was over
 }
 
 // ErrorDocument is the specification's error, section 5.

@@ -99,10 +99,11 @@ func addTerminated(b *Bench) {
 	ipam.Hang("ADD")
 	ctx, terminate := context.WithCancel(b.Context())
 	ended := make(chan Answer, 1)
-	go func() { ended <- c.Add.run(ctx, b, b.Plugin) }()
+	go func() { ended <- b.limited(ctx, c.Add) }()
 	pid := ipam.Hanging()
 	terminate()
 	a := <-ended
+	b.inTime(c.Add, a)
 	if a.Exit == 0 {
 		b.Error("ADD succeeded although its IPAM plugin never answered")
 	}

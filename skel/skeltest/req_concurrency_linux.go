@@ -70,16 +70,19 @@ func concurrencyFifty(b *Bench) {
 // together makes a call for each of the containers, all at once.
 func (b *Bench) together(containers []*Container, call func(i int) Call) []Answer {
 	var wait sync.WaitGroup
-	answers, start := make([]Answer, len(containers)), make(chan struct{})
+	calls, answers, start := make([]Call, len(containers)), make([]Answer, len(containers)), make(chan struct{})
 	for i := range containers {
-		made := call(i)
+		calls[i] = call(i)
 		wait.Go(func() {
 			<-start
-			answers[i] = made.run(b.Context(), b, b.Plugin)
+			answers[i] = b.limited(b.Context(), calls[i])
 		})
 	}
 	close(start)
 	wait.Wait()
+	for i, a := range answers {
+		b.inTime(calls[i], a)
+	}
 	return answers
 }
 
@@ -123,9 +126,9 @@ func addInsideDel(b *Bench) {
 	b.Succeeds(c.Del())
 	ipam.Hold("DEL")
 	add, del := make(chan Answer, 1), make(chan Answer, 1)
-	go func() { del <- c.Del().run(b.Context(), b, b.Plugin) }()
+	go func() { del <- b.limited(b.Context(), c.Del()) }()
 	ipam.Hanging()
-	go func() { add <- c.Add.run(b.Context(), b, b.Plugin) }()
+	go func() { add <- b.limited(b.Context(), c.Add) }()
 	select {
 	case a := <-add:
 		add <- a
@@ -133,6 +136,8 @@ func addInsideDel(b *Bench) {
 	}
 	ipam.Heal()
 	a, d := <-add, <-del
+	b.inTime(c.Add, a)
+	b.inTime(c.Del(), d)
 	if now := state(); now != none && now != full {
 		b.Errorf("ADD (exit status %d %s) when DEL (exit status %d %s) had released the address: neither attached nor as before; reserved is %q (- gone, + left):\n%s",
 			a.Exit, a.Err.Msg, d.Exit, d.Err.Msg, ipam.Reserved(), before.Diff(b.Look(c)))

@@ -151,21 +151,31 @@ func stdinOpen(b *Bench) {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Write(config); err != nil {
-		b.Fatal(err)
-	}
+	defer r.Close() // which ends the writing, if the plugin did not read all
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = w.Write(config) // a plugin that ends before it has read all is judged by what it leaves
+	}()
 	call := c.Add
 	call.Stdin = r
 	ctx, terminate := context.WithCancel(b.Context())
 	defer terminate()
 	ended := make(chan Answer, 1)
-	go func() { ended <- call.run(ctx, b, b.Plugin) }()
+	go func() { ended <- b.limited(ctx, call) }()
 	Eventually(b, "the plugin has read the configuration", func() bool {
+		select {
+		case <-written: // a pipe holds 64 KB
+		default:
+			return len(ended) > 0
+		}
 		unread, err := unix.IoctlGetInt(int(r.Fd()), unix.TIOCINQ)
 		return err != nil || unread == 0 || len(ended) > 0
 	})
 	terminate()
-	if a := <-ended; a.Exit == 0 {
+	a := <-ended
+	b.inTime(call, a)
+	if a.Exit == 0 {
 		b.Succeeds(c.Del())
 	}
 	b.Same(before, "after ADD with a stdin that is never closed", c)
