@@ -140,6 +140,9 @@ func Conform(t *testing.T, target Target) {
 		}
 		lacks := ""
 		t.Run(r.ID, func(t *testing.T) {
+			if t.Name() != name+"/"+r.ID {
+				t.Fatal("Conform is called twice in one test: in the process of each requirement only the first call is reached")
+			}
 			if i > 0 {
 				t.Parallel() // each has processes and namespaces of its own
 			}
