@@ -65,8 +65,7 @@ func share(ctx context.Context, left int) (context.Context, context.CancelFunc) 
 // While a rollback runs inside f, it has its own budget and is waited for.
 func await(ctx context.Context, rolling *atomic.Int32, name string, f func() error) error {
 	outside := rolling.Load() // a rollback that f is itself a part of
-	done := make(chan error, 1)
-	go func() { done <- f() }()
+	done := inBackground(name, f)
 	select {
 	case err := <-done:
 		return err
@@ -86,20 +85,33 @@ func await(ctx context.Context, rolling *atomic.Int32, name string, f func() err
 	}
 }
 
-// protect turns a panic of f, and a runtime.Goexit, into an error.
+// errGoexit is what is wrong with a goroutine that neither returned nor panicked.
+var errGoexit = netconf.Errorf(netconf.CodeInternal, "the goroutine was ended by runtime.Goexit")
+
+// inBackground runs f in a goroutine of its own. What it returns is sent also when runtime.Goexit ends the goroutine, as
+// t.FailNow does in a step: nobody would return then, and the call would be waited for until its time is over.
+func inBackground(name string, f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		if name != "" {
+			err = fmt.Errorf("%s: %w", name, errGoexit)
+		}
+		defer func() { done <- err }()
+		err = f()
+	}()
+	return done
+}
+
+// protect turns a panic of f into an error.
 func protect(req *netconf.Request, name string, f func() error) (err error) {
-	returned := false
 	defer func() {
 		if p := recover(); p != nil {
 			req.Warn(panicked, "in", name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = netconf.Errorf(netconf.CodeInternal, "%s: panic: %v", name, p)
-		} else if !returned {
-			err = netconf.Errorf(netconf.CodeInternal, "%s: the goroutine was ended by runtime.Goexit", name)
 		}
 	}()
-	err = f()
-	returned = true
-	return err
+	return f()
 }
 
 // caught turns a panic of f into an error, for goroutines of ours that call what is not ours.
@@ -115,8 +127,7 @@ func caught(f func() error) (err error) {
 // within runs f and waits for it no longer than a time; then it is left behind, and the error is
 // os.ErrDeadlineExceeded.
 func within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- caught(f) }()
+	done := inBackground("", func() error { return caught(f) })
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +127,34 @@ func TestTimeoutOfAVerb(t *testing.T) {
 	p := plugin(t, &step{name: "a", j: &journal{}, add: func(ctx context.Context, _ *netconf.Request) error { <-ctx.Done(); return ctx.Err() }})
 	p.Timeout, p.Timeouts = time.Hour, map[netconf.Command]time.Duration{netconf.Add: 10 * time.Millisecond}
 	call(netconf.Add).Run(t.Context(), t, p).Fails(t, netconf.CodeTryAgainLater, "ADD did not end within 10ms")
+}
+
+// A step, or a stream, that ends its goroutine, as t.FailNow does, is an error at once and not when the time is over.
+func TestGoexitIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	late := time.AfterFunc(30*time.Second, end)
+	defer late.Stop()
+	j := &journal{}
+	gone := func(context.Context, *netconf.Request) error { runtime.Goexit(); return nil }
+	call(netconf.Add).Run(ctx, t, plugin(t, &step{name: "a", j: j, add: iface}, &step{name: "b", j: j, add: gone})).Fails(t, netconf.CodeInternal, "b: the goroutine was ended by runtime.Goexit")
+	j.want(t, "ADD a", "ADD b", "DEL b", "DEL a")
+	call(netconf.Del).Run(ctx, t, plugin(t, &step{name: "a", j: j}, &step{name: "b", j: j, del: gone})).Fails(t, netconf.CodeInternal, "b: the goroutine was ended by runtime.Goexit")
+	j.want(t, "DEL b", "DEL a")
+	p := plugin(t, &step{name: "a", j: j, add: func(ctx context.Context, req *netconf.Request) error {
+		_, err := netconf.Local(req, "k", func() (closer, error) { return func() error { runtime.Goexit(); return nil }, nil })
+		return errors.Join(err, iface(ctx, req))
+	}})
+	if a := call(netconf.Add).Run(ctx, t, p).OK(t); !strings.Contains(a.Stderr, "runtime.Goexit") {
+		t.Errorf("no warning: %s", a.Stderr)
+	}
+	var out strings.Builder
+	env := []string{"CNI_COMMAND=DEL", "CNI_CONTAINERID=c1", "CNI_IFNAME=eth0"}
+	stdin := reader(func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
+	if exit := plugin(t).Run(ctx, skel.IO{Env: env, Stdin: stdin, Stdout: &out, Stderr: io.Discard}); exit != 1 || !strings.Contains(out.String(), "runtime.Goexit") {
+		t.Errorf("stdin: exit status %d, %s", exit, &out)
+	}
+	if ctx.Err() != nil {
+		t.Error("noticed by the time-out alone")
+	}
 }

@@ -126,12 +126,12 @@ func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLo
 	none := &netconf.Request{Command: netconf.Command(call.getenv("CNI_COMMAND")), Result: &types100.Result{}}
 	done := make(chan parsed, 1)
 	go func() {
-		p := parsed{req: none}
+		p := parsed{req: none, err: errGoexit}
+		defer func() { done <- p }() // also where stdin is a program's, and ends the goroutine
 		p.err = caught(func() (err error) {
 			p.req, err = netconf.Parse(call.getenv, call.Stdin)
 			return err
 		})
-		done <- p
 	}()
 	var p parsed
 	select {
