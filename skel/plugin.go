@@ -189,11 +189,29 @@ func (c *core) do(ctx context.Context, req *netconf.Request, finish func() error
 // code of its own happened before, or besides.
 func interrupted(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
+	var known *settledError
+	if errors.As(err, &known) {
+		return err
+	}
 	if err == nil || cause == nil || errors.Is(err, cause) || !untyped(err) && netconf.Code(err) != netconf.CodeTryAgainLater {
 		return err
 	}
 	return netconf.Errorf(netconf.CodeTryAgainLater, "%w: %w", cause, err)
 }
+
+// settled is interrupted for what is rolled back next: once the rollback has outlived the deadline, it no longer shows
+// what the deadline was the reason for.
+func settled(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &settledError{interrupted(ctx, err)}
+}
+
+// settledError is an error of which it is known whether it came from the end of the context.
+type settledError struct{ error }
+
+func (e *settledError) Unwrap() error { return e.error }
 
 // untyped tells whether nothing in the chain gives the error a code.
 func untyped(err error) bool {
@@ -222,6 +240,7 @@ func (c *core) add(ctx context.Context, req *netconf.Request, steps Steps, finis
 			err = await(ctx, rolling, "result", func() error { return protect(req, "result", finish) })
 		}
 		if err != nil {
+			err = settled(ctx, err)
 			err = rolledBack(err, steps.rollback(ctx, req))
 		}
 	}

@@ -209,6 +209,32 @@ func TestCauseKeepsItsCodeAfterTheDeadline(t *testing.T) {
 	call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeExhausted, "no address left")
 }
 
+// What failed by itself, without a code, is not a time-out because the rollback outlives the deadline: a runtime would try
+// again what cannot succeed.
+func TestRollbackThatOutlivesTheDeadlineMakesNoTimeOut(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]string{"alone": "a: cable is cut", "inside another": "outer: a: cable is cut"} {
+		ctx, end := context.WithCancelCause(t.Context())
+		j := &journal{}
+		var s skel.Step = &step{name: "a", j: j, add: func(context.Context, *netconf.Request) error {
+			return errors.New("cable is cut")
+		}, del: func(ctx context.Context, _ *netconf.Request) error {
+			end(errTimeOver)
+			return ctx.Err()
+		}}
+		want := []string{"ADD a", "DEL a"}
+		if name == "inside another" {
+			s = &step{name: "outer", j: j, add: skel.Steps{s}.Add}
+			want = []string{"ADD outer", "ADD a", "DEL a", "DEL outer"}
+		}
+		a := call(netconf.Add).Run(ctx, t, plugin(t, s)).Fails(t, netconf.CodeInternal, fails)
+		if strings.Contains(a.Err.Msg, "the time is over") {
+			t.Errorf("%s: %s", name, a.Err.Msg)
+		}
+		j.want(t, want...)
+	}
+}
+
 func TestStdoutThatNobodyReadsIsATimeOut(t *testing.T) {
 	t.Parallel()
 	j := &journal{}

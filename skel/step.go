@@ -65,7 +65,7 @@ func (s Steps) Add(ctx context.Context, req *netconf.Request) error {
 		err := ctx.Err()
 		made := i // how many steps there are to roll back
 		if err == nil {
-			err = guard(ctx, req, step, Step.Add)
+			err = settled(ctx, guard(ctx, req, step, Step.Add))
 			if !netconf.IsUnchanged(err) {
 				made++
 			}
