@@ -149,7 +149,7 @@ func ofCNIArgs(key, format string, args ...any) error {
 // Route is a route of a configuration, with the keys of a result's. Who makes the routes (link.Addresses) holds the
 // numbers against what the kernel takes.
 type Route struct {
-	Dst      netconf.Prefix `json:"dst" doc:"the network that it leads to" example:"0.0.0.0/0"`
+	Dst      netconf.Prefix `json:"dst" doc:"the network that it leads to; a host part means nothing" example:"0.0.0.0/0"`
 	GW       netconf.Addr   `json:"gw" doc:"default: the gateway of an address of its family"`
 	MTU      int            `json:"mtu" doc:"in bytes; default: the interface's"`
 	AdvMSS   int            `json:"advmss" doc:"the TCP segment size that is told to peers, in bytes"`
@@ -158,7 +158,8 @@ type Route struct {
 	Scope    *int           `json:"scope" doc:"0 global, 253 link, 254 host; default: global"`
 }
 
-// routes are those of the configuration as a result has them.
+// routes are those of the configuration as a result has them. A destination keeps its host part, as with the reference
+// plugins: who makes the route has no use for it.
 func (s Static) routes(req *netconf.Request) ([]*types.Route, error) {
 	var out []*types.Route
 	var errs []error
@@ -173,8 +174,6 @@ func (s Static) routes(req *netconf.Request) ([]*types.Route, error) {
 		case !dst.IsValid():
 			bad("dst", "missing: expected %s", r.Dst.Expects())
 			continue
-		case dst != dst.Masked():
-			bad("dst", "%s has a host part: expected %s", dst, dst.Masked())
 		case r.GW.IsValid() && r.GW.Is4() != dst.Addr().Is4():
 			bad("gw", "%s is of another family than %s", r.GW, dst)
 		case r.GW.IsMulticast(), r.GW.IsLoopback():

@@ -56,6 +56,7 @@ func TestStaticGives(t *testing.T) {
 		want                      string
 	}{
 		{"both families", "1.1.0", lan, "", nil, "10.0.0.5/24 via 10.0.0.1, fd00::5/64"},
+		{"a route with a host part", "1.1.0", lan + `,"routes":[{"dst":"10.8.3.1/16"},{"dst":"fd00:8::7/64"}]`, "", nil, "10.0.0.5/24 via 10.0.0.1, fd00::5/64, to 10.8.3.1/16, to fd00:8::7/64"},
 		{"in an old version", "0.2.0", lan, "", nil, "10.0.0.5/24 via 10.0.0.1, fd00::5/64"},
 		{"without a version", "", lan, "", nil, "10.0.0.5/24 via 10.0.0.1, fd00::5/64"},
 		{"two of a family", "0.3.0", `,"addresses":[{"address":"10.0.0.5/24"},{"address":"10.0.0.6/24"}]`, "", nil, "10.0.0.5/24, 10.0.0.6/24"},
@@ -130,10 +131,9 @@ func TestStaticRefuses(t *testing.T) {
 		{"gateway with a length", one(`"address":"10.0.0.6/24","gateway":"10.0.0.1/24"`), "", nil, 7, []string{"ipam.addresses[1].gateway (line"}},
 		{"gateway that is none", one(`"address":"10.0.0.6/24","gateway":"224.0.0.1"`), "", nil, 7, []string{"ipam.addresses[1].gateway (line", "router"}},
 		{"route without a destination", lan + `,"routes":[{"gw":"10.0.0.1"}]`, "", nil, 7, []string{"ipam.routes[0].dst", "missing"}},
-		{"route with a host part", lan + `,"routes":[{"dst":"0.0.0.0/0"},{"dst":"10.8.0.1/16"}]`, "", nil, 7, []string{"ipam.routes[1].dst (line", "10.8.0.0/16"}},
 		{"route of two families", lan + `,"routes":[{"dst":"::/0","gw":"10.0.0.1"}]`, "", nil, 7, []string{"ipam.routes[0].gw (line", "family"}},
 		{"route through many", lan + `,"routes":[{"dst":"0.0.0.0/0","gw":"224.0.0.1"}]`, "", nil, 7, []string{"ipam.routes[0].gw (line", "router"}},
-		{"two at once", `,"addresses":[{"address":"10.0.0.0/24"}],"routes":[{"dst":"::1/64"}]`, "", nil, 7, []string{"ipam.addresses[0]", "ipam.routes[0]"}},
+		{"two at once", `,"addresses":[{"address":"10.0.0.0/24"}],"routes":[{"dst":"::/0","gw":"10.0.0.1"}]`, "", nil, 7, []string{"ipam.addresses[0]", "ipam.routes[0]"}},
 		{"two that do not decode", `,"addresses":[{"address":"10.0.0.0"}],"routes":[{"dst":"x"}]`, "", nil, 7, []string{"ipam.addresses[0]", "ipam.routes[0]"}},
 		{"runtimeConfig without a length", lan, `,"runtimeConfig":{"ips":["10.0.0.9","fd00::9/64"]}`, nil, 7, []string{"runtimeConfig.ips (line", "10.0.0.9/24"}},
 		{"runtimeConfig that is no list", lan, `,"runtimeConfig":{"ips":"10.0.0.9"}`, nil, 6, []string{"runtimeConfig.ips (line"}},
@@ -343,7 +343,7 @@ func TestStaticVeryManyErrors(t *testing.T) {
 	}{
 		{netconf.Add, `,"addresses":` + many(`{"address":"10.0.0.0/24"}`), ""},
 		{netconf.Add, `,"addresses":` + many(`{}`), ""},
-		{netconf.Add, lan + `,"routes":` + many(`{"dst":"10.0.0.1/24"}`), ""},
+		{netconf.Add, lan + `,"routes":` + many(`{"dst":"10.0.0.0/24","gw":"224.0.0.1"}`), ""},
 		{netconf.Add, lan + `,"routes":` + many(`{}`), ""},
 		{netconf.Add, "", `,"runtimeConfig":{"ips":[` + ips.String()[1:] + `]}`},
 		{netconf.Check, `,"addresses":[` + each.String()[1:] + `]`, ""},

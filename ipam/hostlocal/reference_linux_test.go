@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,23 @@ func TestSameAsReference(t *testing.T) {
 	for i := range 30 { // around the ends of both
 		do(netconf.Del, fmt.Sprint("n", i+3), "")
 		do(netconf.Add, fmt.Sprint("n", i+4), "")
+	}
+}
+
+// A result has the routes as the configuration has them, also a destination with a host part.
+func TestRoutesAsTheReferencePlugin(t *testing.T) {
+	t.Parallel()
+	ref := skeltest.Binary(program(t))
+	in := call{verb: netconf.Add, dir: t.TempDir(), config: config(`"subnet":"10.0.0.0/24","routes":[{"dst":"10.8.3.1/16","gw":"10.0.0.9"},{"dst":"fd00:8::7/64"},{"dst":"10.9.0.1/32"}]`)}
+	ours, err := plugin().Call(t.Context(), in.request(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.id = "c2"
+	req := in.request(t)
+	theirs := skeltest.Call{Command: netconf.Add, ContainerID: "c2", Netns: req.Netns, IfName: req.IfName, Path: "/none", Config: string(req.Config)}.Run(t.Context(), t, ref).OK(t)
+	if len(ours.Routes) != 3 || !reflect.DeepEqual(ours.Routes, theirs.Result.Routes) {
+		t.Errorf("routes %v: expected %v", ours.Routes, theirs.Result.Routes)
 	}
 }
 
