@@ -36,7 +36,7 @@ type traced struct {
 // idle are the system calls that change nothing outside of the process: to be killed before one of them is to be killed
 // before the next that is not. A program in Go begins with a hundred of them.
 var idle = []uint64{
-	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
+	sysMmap, unix.SYS_MUNMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK,
 	unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_NANOSLEEP,
 	unix.SYS_GETTID, unix.SYS_GETPID, unix.SYS_TGKILL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_CREATE1, unix.SYS_FCNTL,
 	unix.SYS_PRLIMIT64, unix.SYS_RSEQ, unix.SYS_SET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_GETRANDOM, unix.SYS_UNAME,
@@ -46,7 +46,7 @@ var idle = []uint64{
 var names = map[uint64]string{
 	unix.SYS_SENDTO: "sendto", unix.SYS_RECVFROM: "recvfrom", unix.SYS_SENDMSG: "sendmsg", unix.SYS_RECVMSG: "recvmsg", unix.SYS_SOCKET: "socket",
 	unix.SYS_BIND: "bind", unix.SYS_OPENAT: "openat", unix.SYS_CLOSE: "close", unix.SYS_READ: "read", unix.SYS_WRITE: "write", unix.SYS_SETNS: "setns",
-	unix.SYS_UNLINKAT: "unlinkat", unix.SYS_RENAMEAT: "renameat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FLOCK: "flock", unix.SYS_EXECVE: "execve",
+	unix.SYS_UNLINKAT: "unlinkat", sysRename: "renameat", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_FLOCK: "flock", unix.SYS_EXECVE: "execve",
 	unix.SYS_CLONE: "clone", unix.SYS_CLONE3: "clone3", unix.SYS_WAIT4: "wait4", unix.SYS_WAITID: "waitid", unix.SYS_EXIT_GROUP: "exit_group",
 	unix.SYS_PIPE2: "pipe2", unix.SYS_FSYNC: "fsync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_GETDENTS64: "getdents64",
 }
