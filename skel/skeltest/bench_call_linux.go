@@ -164,9 +164,12 @@ func (b *Bench) limited(ctx context.Context, c Call) Answer {
 	return a
 }
 
-// inTime fails the requirement if the call did not end in time.
+// inTime fails the requirement if the call did not end in time, or did not end to talk.
 func (b *Bench) inTime(c Call, a Answer) {
 	b.Helper()
+	if a.protocol == errFlood {
+		b.Fatalf("%s: %v\nstdout: %.200q\nstderr: %.200q", c.Command, a.protocol, a.Stdout, a.Stderr)
+	}
 	if a.late {
 		b.Fatalf("%s did not end within %v\nstdout: %s\nstderr: %s", c.Command, b.Limit, a.Stdout, a.Stderr)
 	}

@@ -118,21 +118,34 @@ func (c Call) run(ctx context.Context, t testing.TB, p Plugin) Answer {
 	}
 	a := Answer{Exit: p.Run(ctx, call)}
 	a.Stdout, a.Stderr = stdout.String(), stderr.String()
-	if c.Stdout == nil {
+	switch {
+	case stdout.overflown() || stderr.overflown():
+		a.protocol = errFlood
+	case c.Stdout == nil:
 		a.protocol = a.decode(c.Command)
 	}
 	return a
 }
 
+// outputLimit is how many bytes of stdout, and of stderr, are kept: a plugin in a loop would take the machine's memory.
+const outputLimit = 64 << 20
+
+// errFlood is the answer of a plugin that says more; what it says then cannot be written.
+var errFlood = errors.New("more than 64 MB of output")
+
 // buffer is a bytes.Buffer for several writers: the log, and delegates, also those that were left behind.
 type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	b    bytes.Buffer
+	full bool // what came was too much
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.full = b.full || b.b.Len()+len(p) > outputLimit; b.full {
+		return 0, errFlood
+	}
 	return b.b.Write(p)
 }
 
@@ -140,6 +153,12 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+func (b *buffer) overflown() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.full
 }
 
 func (c Call) environ() []string {
