@@ -133,7 +133,10 @@ func (r Records) publish(ctx context.Context, req *netconf.Request, j *journal, 
 	if err != nil {
 		return err
 	}
-	if err = syncFolder(r.Dir); err == nil {
+	if err = netconf.Before(ctx, "record sync folder "+r.Dir); err == nil {
+		err = syncFolder(r.Dir)
+	}
+	if err == nil {
 		return nil
 	}
 	if removed := remove(context.WithoutCancel(ctx), j.key(), j.path); removed != nil {
@@ -148,6 +151,9 @@ func (j *journal) first(ctx context.Context, data []byte) error {
 		return err
 	}
 	if err := j.append(data); err != nil {
+		return err
+	}
+	if err := netconf.Before(ctx, "record sync "+j.key()); err != nil {
 		return err
 	}
 	if err := j.f.Sync(); err != nil {

@@ -28,6 +28,8 @@ func TestRecordFaults(t *testing.T) {
 	}{
 		{"the draft", "record create outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
 		{"the record", "record write outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"putting it on the disk", "record sync outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
+		{"putting its name on the disk", "record sync folder", netconf.Add, "", true, []string{}, 0},
 		{"its name", "record link outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
 		{"a lock that is refused", "record lock outer:c1:eth0", netconf.Add, "", true, []string{draft}, 0},
 		{"a result", "record note outer:c1:eth0 if-b", netconf.Add, "a ADD, b ADD, b DEL, a DEL", false, []string{}, 1},
@@ -46,7 +48,7 @@ func TestRecordFaults(t *testing.T) {
 			}
 			warnings := heard(req)
 			ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
-				if op == c.op {
+				if op == c.op || op == c.op+" "+r.Dir {
 					return broken
 				}
 				return nil

@@ -63,6 +63,9 @@ func (r Records) replace(ctx context.Context, req *netconf.Request, j *journal, 
 	defer own.release()
 	err = own.append(text)
 	if err == nil {
+		err = netconf.Before(ctx, "record sync "+j.key())
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
