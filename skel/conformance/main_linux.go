@@ -77,8 +77,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		return nil, err
 	}
 	var err error
-	if o.run, err = regexp.Compile(*only); err != nil || o.listed {
-		return o, err
+	if o.run, err = regexp.Compile(*only); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(skeltest.Requirements(), func(r skeltest.Requirement) bool { return o.run.MatchString(r.ID) }) {
+		return nil, fmt.Errorf("-run %q: no requirement has such an ID; -list shows them", *only)
+	}
+	if o.listed {
+		return o, nil
 	}
 	if *plugin == "" || *conf == "" || flags.NArg() > 0 {
 		return nil, errors.New("-plugin and -conf are needed, and nothing besides flags; -help says more")

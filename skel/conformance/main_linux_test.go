@@ -51,6 +51,8 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"-plugin", plugin}, err: "-conf"},
 		{args: []string{"-plugin", plugin, "-conf", conf, "more"}, err: "nothing besides flags"},
 		{args: []string{"-plugin", plugin, "-conf", conf, "-run", "("}, err: "missing closing )"},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-run", "^del/al$"}, err: "no requirement has such an ID"},
+		{args: []string{"-list", "-run", "^del/al$"}, err: "no requirement has such an ID"},
 		{args: []string{"-plugin", plugin, "-conf", conf, "-volatile", "("}, err: "missing closing )"},
 		{args: []string{"-nonsense"}, err: "not defined"},
 	} {
@@ -124,7 +126,8 @@ func TestProgram(t *testing.T) {
 	}{
 		{"passes", args("-setup", setup, "-run", "^del/all$"), 0, "2 requirements: 2 passed, 0 failed, 0 not judged, 0 not applicable; "},
 		{"ADD fails", args("-run", "^del/all$"), 1, "The other 1 are not judged"},
-		{"setup fails", args("-setup", "/bin/false", "-run", "^$"), 1, "setup /bin/false: exit status 1"},
+		{"setup fails", args("-setup", "/bin/false", "-run", "^add/works$"), 1, "setup /bin/false: exit status 1"},
+		{"matches nothing", args("-setup", setup, "-run", "^del/al$"), 2, "no requirement has such an ID"},
 		{"wrong flags", args("-kind", "other"), 2, `-kind "other"`},
 		{"list", []string{"-list", "-explain", "-run", "^del/all$"}, 0, "What DEL leaves adds up"},
 	} {
