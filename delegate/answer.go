@@ -27,6 +27,9 @@ func (o output) answer(req *netconf.Request) (Result, error) {
 	}
 	// A message without a code is an error where a result is due; elsewhere it may be a friendly word.
 	if said != nil && (said.Code != 0 || req.Command == netconf.Add) {
+		if len(docs) > 1 {
+			return Result{}, o.bad("more than one JSON document on stdout, an error among them: %s", described(said))
+		}
 		return Result{}, o.bad("an error on stdout all the same: %s", described(said))
 	}
 	if req.Command != netconf.Add {

@@ -200,7 +200,7 @@ var answers = []struct {
 	{"DEL fails with status 0", netconf.Del, fmt.Sprintf("echo '"+said+"'", 11), 104, []string{"no room"}},
 	{"CHECK fails", netconf.Check, fmt.Sprintf("echo '"+said+"'; exit 1", 102), 102, nil},
 	{"GC fails without a word", netconf.GC, `exit 2`, 104, []string{"GC", "exit status 2"}},
-	{"an error before a result, status 0", netconf.Del, `printf '{"code":101,"msg":"full"}\n{}\n'`, 104, []string{"exit status 0", "full", "101"}},
+	{"an error before a result, status 0", netconf.Del, `printf '{"code":101,"msg":"full"}\n{}\n'`, 104, []string{"exit status 0", "more than one", "full", "101"}},
 	{"an error of many documents, status 0", netconf.Add, `printf '{}{}{}{}{"code":101,"msg":"full"}{}'`, 104, []string{"full"}},
 	{"an error behind a word, status 0", netconf.Status, `printf 'noise\n{"code":50,"msg":"not ready"}\n'`, 104, []string{"not ready", "50"}},
 	{"an error between words, status 0", netconf.Del, `printf 'noise\n{"code":105,"msg":"locked"}\nbye\n'`, 104, []string{"locked"}},
