@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -219,6 +222,28 @@ func TestPrevResultThatCannotBePrintedIsRefusedBeforeAnyWork(t *testing.T) {
 		} else {
 			a.OK(t)
 			j.want(t, "ADD a")
+		}
+	}
+}
+
+// Of a text that was cut, or not read at all, nothing is said but that: it is no wonder that it is no JSON.
+func TestTextThatWasNotReadIsNotJudged(t *testing.T) {
+	t.Parallel()
+	env := []string{"CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS=/run/netns/c1", "CNI_IFNAME=eth0"}
+	for want, stdin := range map[string]io.Reader{
+		"configuration: larger than 16777216 bytes": strings.NewReader(`{"name":"net","type":"test","x":"` + strings.Repeat("x", 17<<20) + `"}`),
+		"stdin: is a directory":                     reader(func([]byte) (int, error) { return 0, errors.New("is a directory") }),
+		"stdin: is a directory too":                 io.MultiReader(strings.NewReader(`{"name":"n`), reader(func([]byte) (int, error) { return 0, errors.New("is a directory too") })),
+	} {
+		for _, env := range [][]string{env, append(slices.Clone(env), "CNI_IFNAME=")} {
+			var stdout strings.Builder
+			plugin(t, &step{name: "a", j: &journal{}}).Run(t.Context(), skel.IO{Env: env, Stdin: stdin, Stdout: &stdout, Stderr: io.Discard})
+			if r, ok := stdin.(*strings.Reader); ok {
+				r.Reset(`{"name":"net","type":"test","x":"` + strings.Repeat("x", 17<<20) + `"}`)
+			}
+			if said := stdout.String(); !strings.Contains(said, want) || strings.Contains(said, "not JSON") || strings.Contains(said, "empty") {
+				t.Errorf("%s: %.2000s", want, said)
+			}
 		}
 	}
 }

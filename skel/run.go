@@ -151,7 +151,7 @@ func (c *core) parse(ctx context.Context, call IO, begun time.Time) (log *callLo
 // more is what else is wrong with the configuration of an ADD or CHECK that was refused for another
 // reason, so that all of it is said at once.
 func (c *core) more(req *netconf.Request, known error) error {
-	if c.broken != nil || netconf.Code(known) == netconf.CodeTryAgainLater || req.Command != netconf.Add && req.Command != netconf.Check {
+	if c.broken != nil || len(req.Config) > netconf.MaxConfig || unread(known) || netconf.Code(known) == netconf.CodeTryAgainLater || req.Command != netconf.Add && req.Command != netconf.Check {
 		return nil
 	}
 	var err error
@@ -160,6 +160,18 @@ func (c *core) more(req *netconf.Request, known error) error {
 		return nil
 	}
 	return err
+}
+
+// unread tells whether stdin could not be read: nothing can be said of what was to come.
+func unread(err error) bool {
+	all := netconf.Split(err)
+	for _, err := range all {
+		var e *netconf.Error
+		if len(all) > 1 && unread(err) || errors.As(err, &e) && e.Op == "stdin" {
+			return true
+		}
+	}
+	return false
 }
 
 // versionDocument is the answer to VERSION, in the version that was asked with (SPEC, section 4
