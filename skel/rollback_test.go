@@ -105,7 +105,9 @@ func TestStepsInsideAStepRollBackWithinTheirOwnBudget(t *testing.T) {
 		return ctx.Err()
 	}}, &step{name: "late", j: j, add: func(ctx context.Context, _ *netconf.Request) error { end(); <-ctx.Done(); return ctx.Err() }}}
 	p := plugin(t, &step{name: "outer", j: j, add: inner.Add})
-	call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeTryAgainLater)
+	if a := call(netconf.Add).Run(ctx, t, p).Fails(t, netconf.CodeTryAgainLater); strings.Contains(a.Err.Msg, "then the rollback") {
+		t.Errorf("the rollback's time ends with the call's: %s", a.Err.Msg)
+	}
 	j.want(t, "ADD outer", "ADD inner", "ADD late", "DEL late", "DEL inner", "inner is gone", "DEL outer")
 }
 
@@ -131,6 +133,28 @@ func TestResultThatCannotBePrintedIsRolledBack(t *testing.T) {
 			t.Errorf("exit status 0 although stdout took %d bytes, %v", stdout.n, stdout.err)
 		}
 		j.want(t, "ADD a", "DEL a")
+	}
+}
+
+// A stdout that has taken half of a result gets no error document behind it, also where it would take one: two documents
+// are none.
+func TestHalfAResultIsFollowedByNothing(t *testing.T) {
+	t.Parallel()
+	j := &journal{}
+	c := call(netconf.Add)
+	var stdout, log strings.Builder
+	exit := plugin(t, &step{name: "a", j: j, add: iface}).Run(t.Context(), skel.IO{
+		Env:   append(c.Env, "CNI_COMMAND=ADD", "CNI_CONTAINERID=c1", "CNI_NETNS="+c.Netns, "CNI_IFNAME=eth0"),
+		Stdin: strings.NewReader(c.Config), Stderr: &log, Stdout: written(func(p []byte) (int, error) {
+			if stdout.Len() == 0 {
+				n, _ := stdout.Write(p[:len(p)/2]) // never fails
+				return n, errors.New("interrupted")
+			}
+			return stdout.Write(p)
+		})})
+	j.want(t, "ADD a", "DEL a")
+	if exit == 0 || stdout.Len() == 0 || strings.Contains(stdout.String(), `"code"`) || !strings.Contains(log.String(), "not reported on stdout") {
+		t.Errorf("exit status %d, stdout %s\n%s", exit, &stdout, &log)
 	}
 }
 
