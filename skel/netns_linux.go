@@ -17,6 +17,12 @@ const ownPath = "/proc/thread-self/ns/net"
 // socketNetns is SIOCGSKNS, which opens the namespace of a socket; since Linux 4.10, and for who may change the network.
 const socketNetns = 0x894c
 
+// nsType is NS_GET_NSTYPE, which tells what kind of namespace a file is; since Linux 4.11. newNet is the kind.
+const (
+	nsType = 0xb703
+	newNet = 0x40000000
+)
+
 // ownNetns tells whether path names the network namespace that the process is in. A path that is
 // missing, and a stale one (an empty plain file, as a bind mount leaves it), is an error; what
 // is something else altogether is errNotNetns.
@@ -35,10 +41,25 @@ func ownNetns(path string) (bool, error) {
 		}
 		return false, errNotNetns
 	}
+	if fs.Type == nsfsMagic && otherKind(path) {
+		return false, errNotNetns
+	}
 	if err := statNetns(&own); err != nil {
 		return false, os.NewSyscallError("stat "+ownPath, err)
 	}
 	return there.Dev == own.Dev && there.Ino == own.Ino, nil
+}
+
+// otherKind tells whether a file is a namespace of another kind, as /proc/PID/ns/mnt is. What an old kernel does not tell,
+// or a file that cannot be opened, is for the steps to find out.
+func otherKind(path string) bool {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	kind, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), nsType, 0)
+	return errno == 0 && kind != newNet
 }
 
 // statNetns describes the namespace of the calling thread: by a socket where that is allowed, since a path below

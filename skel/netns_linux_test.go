@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cnikit/cnikit/netconf"
 )
 
 // The own namespace is not looked up below /proc/PID/task, which makes who waits for a plugin spin when it ends.
@@ -61,4 +63,21 @@ func withoutProc(f func() error) error {
 		done <- err
 	}()
 	return <-done
+}
+
+// A namespace of another kind is refused before any work, not by the kernel in the middle of it.
+func TestNamespaceOfAnotherKindIsNone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"mnt", "uts", "ipc", "pid", "user"} {
+		if _, err := ownNetns("/proc/self/ns/" + kind); !errors.Is(err, errNotNetns) {
+			t.Errorf("%s: %v", kind, err)
+		}
+		req := &netconf.Request{Command: netconf.Add, Netns: "/proc/self/ns/" + kind}
+		if err := checkNetns(req, Interface); netconf.Code(err) != netconf.CodeInvalidEnvironment {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if own, err := ownNetns("/proc/thread-self/ns/net"); err != nil || !own {
+		t.Errorf("the own: %v, %v", own, err)
+	}
 }
