@@ -54,7 +54,7 @@ func addRequirements() []Requirement {
 		Explain: "A runtime that gives up ends the plugin. One that dies at once leaves its link, so that every retry fails, and an IPAM plugin that takes an address when nobody is there to give it back. Catch SIGTERM, end the delegate, and roll back.",
 		Check:   addTerminated,
 	}, {
-		ID: "add/harmed", Level: Ours, Section: "skeltest.Walk", Kinds: makers,
+		ID: "add/harmed", Level: Ours, Section: "skeltest.Walk",
 		Text:    "Whatever step of ADD or DEL fails, panics or is cancelled, nothing is left, and a living attachment stays.",
 		Explain: "A step that is interrupted in the middle must be undone by its own Del, from what the kernel and the stores show, not from what Add had remembered.",
 		Check:   addHarmed,
@@ -129,12 +129,16 @@ func addHarmed(b *Bench) {
 	if _, program := b.Plugin.(Binary); program {
 		b.Skip("the fault hook reaches plugins in the same process only, made with skel")
 	}
-	also := func() []string { return nil }
-	if ipam := b.Get(b.Base, "ipam"); ipam != "" && b.Get(ipam, "type") != "" {
-		also = b.WithIPAM().Reserved
+	b.NeedState()
+	reserved := func() []string { return nil }
+	if ipam := b.Get(b.Base, "ipam"); b.Kind != skel.IPAM && ipam != "" && b.Get(ipam, "type") != "" {
+		reserved = b.WithIPAM().Reserved
 	}
 	c := b.Container()
-	if Walk(b, b.Plugin, c.Add, c.NS, also) == 0 {
+	switch operations, err := walk(b, b.Plugin, c.Add, func() Snapshot { return append(b.Look(c), reserved()...) }); {
+	case err != nil:
+		b.Fatal(err)
+	case operations == 0:
 		b.Error("ADD has no operations: nothing calls netconf.Before")
 	}
 }
