@@ -32,8 +32,9 @@ func (p *Prefix) UnmarshalText(text []byte) error {
 }
 
 // Addr is an IP address as a field of a configuration: "10.0.0.1", "fd00::1". The zero value, and an
-// empty text, are none (IsValid is false). Refused, with code 7, is what Prefix refuses of an address,
-// and a length.
+// empty text, are none (IsValid is false). An IPv4 address written as IPv6 ("::ffff:10.0.0.1") is taken for the IPv4
+// address that it is, as by the reference plugins: only of a length it is not known what it means. Refused, with code 7, is
+// what else Prefix refuses of an address, and a length.
 type Addr struct{ netip.Addr }
 
 // Expects says what a value looks like.
@@ -53,7 +54,8 @@ func (a *Addr) UnmarshalText(text []byte) error {
 }
 
 // IP is an address that is asked for, with or without the length of its prefix: "10.0.0.5/24",
-// "10.0.0.5". The zero value, and an empty text, are none. What Prefix and Addr refuse is refused.
+// "10.0.0.5". The zero value, and an empty text, are none. What Prefix refuses with a length, and Addr without one, is
+// refused.
 type IP struct {
 	Addr   netip.Addr
 	Prefix netip.Prefix // Addr with its length; not valid where none was given
@@ -99,10 +101,10 @@ func (ip *IP) read(text []byte, expected string) error {
 		return wrong("%s is not an IP address: expected %s", shown(text), expected)
 	case addr.Zone() != "":
 		return wrong("%s has a zone: expected %s", shown(text), expected)
-	case addr.Is4In6():
+	case addr.Is4In6() && long:
 		return wrong("%s is an IPv4 address written as IPv6: expected it in the form of %s", shown(text), addr.Unmap())
 	}
-	ip.Addr = addr
+	ip.Addr = addr.Unmap()
 	if !long {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,22 @@ func TestRoutesAsTheReferencePlugin(t *testing.T) {
 	theirs := skeltest.Call{Command: netconf.Add, ContainerID: "c2", Netns: req.Netns, IfName: req.IfName, Path: "/none", Config: string(req.Config)}.Run(t.Context(), t, ref).OK(t)
 	if len(ours.Routes) != 3 || !reflect.DeepEqual(ours.Routes, theirs.Result.Routes) {
 		t.Errorf("routes %v: expected %v", ours.Routes, theirs.Result.Routes)
+	}
+}
+
+// IPv4 addresses that are written as IPv6 were refused, and the reference plugin takes them for what they are.
+func TestMappedAddressesAsTheReferencePlugin(t *testing.T) {
+	t.Parallel()
+	ref := program(t)
+	for _, more := range []string{"", `},"runtimeConfig":{"ips":["::ffff:10.0.0.20"]`} {
+		in := call{verb: netconf.Add, dir: t.TempDir(), config: config(`"subnet":"10.0.0.0/24","rangeStart":"::ffff:10.0.0.9","rangeEnd":"::ffff:10.0.0.30","gateway":"::ffff:10.0.0.10"` + more)}
+		ours, err := in.serve(t)
+		left := store(t, in.dir)
+		in.dir = t.TempDir()
+		theirs, refErr := in.reference(t, ref)
+		if err != nil || refErr != nil || !slices.Equal(ours, theirs) || !slices.Equal(left, store(t, in.dir)) {
+			t.Errorf("%s: %v, %v: %v, %q: expected %v, %q", more, err, refErr, ours, left, theirs, store(t, in.dir))
+		}
 	}
 }
 
