@@ -52,7 +52,7 @@ func TestAnswersOfEveryVersion(t *testing.T) {
 }
 
 // An IPAM plugin's addresses have no interface (SPEC, section 5). One that is a place in its own list is passed over, with
-// a warning; one that is no place in any makes the answer none. None reaches the result (case C-RES-03).
+// a warning, and -1 is none; one that is no place in any makes the answer none. None reaches the result (case C-RES-03).
 func TestInterfaceIndexInTheAnswer(t *testing.T) {
 	t.Parallel()
 	const with = `"interfaces":[{"name":"eth7"},{"name":"eth0","sandbox":"/n"}],`
@@ -68,7 +68,9 @@ func TestInterfaceIndexInTheAnswer(t *testing.T) {
 		{with, `,"interface":1`, true, ""},
 		{"", `,"interface":0`, false, "ips[0].interface"},
 		{with, `,"interface":2`, false, "ips[0].interface"},
-		{with, `,"interface":-1`, false, "ips[0].interface"},
+		{with, `,"interface":-1`, true, ""},
+		{"", `,"interface":-1`, false, ""},
+		{with, `,"interface":-2`, false, "ips[0].interface"},
 		{"", `,"interface":99999999999999999999`, false, "ips[0].interface"},
 		{with, `,"interface":"0"`, false, "ips[0].interface"},
 		{with, `,"interface":0.5`, false, "ips[0].interface"},

@@ -55,6 +55,9 @@ func TestParsePrevResult(t *testing.T) {
 		{"a string", `,"prevResult":"x"`, 6, false, "prevResult (line 1, column 58): expected an object, got a string"},
 		{"bad address", `,"prevResult":{"ips":[{"address":"192.0.2.1"}]}`, 6, false, "prevResult.ips[0].address (line 1, column 77): invalid CIDR address"},
 		{"null address", `,"prevResult":{"ips":[null]}`, 6, false, "prevResult.ips[0] (line 1, column 66): expected an object, got null"},
+		{"index of no interface", `,"prevResult":{"interfaces":[{"name":"a"}],"ips":[{"address":"192.0.2.1/24","interface":7}]}`, 7, false, "prevResult.ips[0].interface (line 1, column 132): there is no index 7"},
+		{"index -1", `,"prevResult":{"interfaces":[{"name":"a"}],"ips":[{"address":"192.0.2.1/24","interface":-1}]}`, 0, true, ""},
+		{"index of a text", `,"prevResult":{"interfaces":[{"name":"a"}],"ips":[{"address":"192.0.2.1/24","interface":"0"}]}`, 6, false, "prevResult.ips[0].interface"},
 		{"two errors", `,"prevResult":{"ips":[{"address":5,"gateway":"x"}]}`, 6, false, "prevResult.ips[0].address|prevResult.ips[0].gateway"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,5 +74,16 @@ func TestParsePrevResult(t *testing.T) {
 				check(t, req.Warnings(), c.code)
 			}
 		})
+	}
+}
+
+// Some plugins say by an index of -1 that they know of no interface. It is passed on as the specification has it: left out.
+func TestIndexOfNoInterfaceIsLeftOut(t *testing.T) {
+	t.Parallel()
+	const prev = `,"prevResult":{"interfaces":[{"name":"eth0"}],"ips":[{"address":"192.0.2.1/24","interface":-1,"x":1}]}}`
+	req := parse(t, with("ADD"), strings.TrimSuffix(minimal, "}")+prev)
+	var out strings.Builder
+	if err := req.EncodeResult(&out); err != nil || strings.Contains(out.String(), `"interface"`) || !strings.Contains(out.String(), `"x": 1`) {
+		t.Errorf("%v, printed %s", err, &out)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // version assumed, which is the configuration's. The result is the caller's own: nothing in it
 // is shared. It is checked: no null in a list, every address there, every interface index inside the list,
 // and no addresses in the place where another version has them (they would be lost without a word).
-// All errors are reported together, with JSON path, line and column; they carry code 6, an unknown version 1.
+// An interface index of -1 is none, as an absent one: so some plugins say that they know of no interface. All errors are
+// reported together, with JSON path, line and column; they carry code 6, an unknown version 1, an interface index 7.
 func ParseResult(data []byte, assumed string) (*types100.Result, error) {
 	if err := checkJSON("result", data); err != nil {
 		return nil, err
@@ -135,6 +136,9 @@ func (in *resultIn) result() *types100.Result {
 		var to *types100.IPConfig
 		if ip != nil {
 			to = &types100.IPConfig{Interface: ip.Interface, Address: net.IPNet(ip.Address), Gateway: ip.Gateway}
+			if ip.Interface != nil && *ip.Interface == -1 {
+				to.Interface = nil
+			}
 		}
 		out.IPs = append(out.IPs, to)
 	}
@@ -161,8 +165,9 @@ func checkResult(r *types100.Result, data []byte) (errs []error) {
 	if r == nil {
 		return nil
 	}
+	code := CodeDecodingFailure
 	bad := func(path string, err error) bool {
-		errs = append(errs, errorAt("result", data, CodeDecodingFailure, path, err))
+		errs = append(errs, errorAt("result", data, code, path, err))
 		return len(errs) < maxErrors
 	}
 	null, missing := errors.New("expected an object, got null"), errors.New("missing: expected ADDRESS/LENGTH")
@@ -173,18 +178,21 @@ func checkResult(r *types100.Result, data []byte) (errs []error) {
 	}
 	for i, ip := range r.IPs {
 		path, err := fmt.Sprintf("ips[%d]", i), error(nil)
+		code = CodeDecodingFailure
 		switch {
 		case ip == nil:
 			err = null
 		case len(ip.Address.IP) == 0 || len(ip.Address.Mask) == 0:
 			path, err = path+".address", missing
 		case ip.Interface != nil && (*ip.Interface < 0 || *ip.Interface >= len(r.Interfaces)):
+			code = CodeInvalidNetworkConfig // it decodes, and is wrong
 			path, err = path+".interface", fmt.Errorf("there is no index %d: the result has %d interfaces", *ip.Interface, len(r.Interfaces))
 		}
 		if err != nil && !bad(path, err) {
 			return errs
 		}
 	}
+	code = CodeDecodingFailure
 	for i, route := range r.Routes {
 		path, err := fmt.Sprintf("routes[%d]", i), error(nil)
 		switch {
