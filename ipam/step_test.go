@@ -237,6 +237,31 @@ func TestVerbsOfOldVersions(t *testing.T) {
 	}
 }
 
+// A program refuses a version that it does not know, again at each try: what was leased before the configuration was changed
+// is released all the same, in the newest version, and only there.
+func TestDelInAVersionThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	const strict = `cd "${0%/*}"; cat > in; exec < in
+case $(cat in) in *'"9.9.9"'*) echo '{"cniVersion":"1.1.0","code":1,"msg":"incompatible CNI versions"}'; exit 1;; esac
+` + book
+	for version, instead := range map[string]string{"9.9.9": "1.1.0", "1.1": "1.1.0", "x": "1.1.0", "0.3.1": "0.3.1"} {
+		dir := program(t, strict, `{"ips":[{"address":"10.0.0.3/24"}]}`)
+		req, _ := call(t, netconf.Add, withIPAM, dir)
+		if err := ipam.FromConfig(req).Add(t.Context(), req); err != nil || len(leases(t, dir)) != 1 {
+			t.Fatalf("%v, leases %q", err, leases(t, dir))
+		}
+		req, log := call(t, netconf.Del, strings.Replace(withIPAM, "1.1.0", version, 1), dir)
+		err := ipam.FromConfig(req).Del(t.Context(), req)
+		if err != nil || len(leases(t, dir)) > 0 || strings.Contains(log.String(), "in another version") != (version != instead) {
+			t.Errorf("%s: %v, leases %q, warned %q", version, err, leases(t, dir), log)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "stdin.DEL"))
+		if want := `"cniVersion":"` + instead + `"`; err != nil || strings.Count(string(data), want) != 1 || !strings.Contains(string(data), `"n":9007199254740993`) {
+			t.Errorf("%s: %v, called with %s: expected %s in it, and the rest as it was", version, err, data, want)
+		}
+	}
+}
+
 // An uninstall script took the program away before the pods were gone (case C-DEL-06): the DEL names
 // it and CNI_PATH, and can be repeated when it is back.
 func TestProgramMissingAtDel(t *testing.T) {
