@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/containernetworking/cni/pkg/types"
 )
@@ -119,8 +120,8 @@ func IsUnchanged(err error) bool {
 	return errors.As(err, &u) || errors.Is(err, ErrExists)
 }
 
-// Code returns the CNI code of err: the one that an error in its chain carries, 11 for a context
-// that ended, else 999. It is 0 for nil.
+// Code returns the CNI code of err: the one that an error in its chain carries, 11 for a context that ended, and for
+// a process or machine that has no file descriptor left, else 999. It is 0 for nil.
 func Code(err error) uint {
 	var coded *types.Error
 	switch {
@@ -129,6 +130,8 @@ func Code(err error) uint {
 	case errors.As(err, &coded) && coded.Code != 0:
 		return coded.Code
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return CodeTryAgainLater
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE): // a busy node's, or a daemon's: it passes
 		return CodeTryAgainLater
 	}
 	return CodeInternal

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -211,6 +213,8 @@ func TestCode(t *testing.T) {
 		{types.NewError(42, "x", ""), 42}, {types.NewError(0, "x", ""), 999},
 		{netconf.Join(plain, netconf.Errorf(7, "x"), netconf.Errorf(6, "y")), 7}, {netconf.Join(nil, plain), 999}, {netconf.Join(nil, nil), 0},
 		{errors.Join(plain, netconf.Errorf(7, "x")), 7},
+		{&os.PathError{Op: "open", Path: "x", Err: syscall.EMFILE}, 11}, {os.NewSyscallError("socket", syscall.ENFILE), 11}, // no file is left now
+		{netconf.Errorf(105, "x: %w", syscall.EMFILE), 105}, {syscall.ENOENT, 999},
 	} {
 		if got := netconf.Code(c.err); got != c.want {
 			t.Errorf("%v: %d, expected %d", c.err, got, c.want)
