@@ -310,13 +310,11 @@ func (b *Bench) Look(containers ...*Container) Snapshot {
 	all = slices.DeleteFunc(all, byItself.MatchString)
 	for _, dir := range b.state() {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() || b.Volatile.MatchString(path) {
+			if err != nil || path == dir || b.Volatile.MatchString(path) {
 				return err
 			}
-			data, err := os.ReadFile(path)
-			if err == nil {
-				all = append(all, fileLine(path, data))
-			}
+			line, err := stateLine(path, entry)
+			all = append(all, line)
 			return err
 		})
 		if err != nil {
@@ -326,14 +324,28 @@ func (b *Bench) Look(containers ...*Container) Snapshot {
 	return all
 }
 
-// fileLine shows how a file begins, and tells one from another by the whole of it.
-func fileLine(path string, data []byte) string {
+// stateLine shows what is in a folder of the state: of a file how it begins, and the whole of it as a sum.
+func stateLine(path string, entry fs.DirEntry) (string, error) {
+	if entry.Type()&fs.ModeSymlink != 0 {
+		to, err := os.Readlink(path)
+		return fmt.Sprintf("file: %s -> %s", path, to), err
+	}
+	if entry.IsDir() {
+		return "folder: " + path, nil
+	}
+	if !entry.Type().IsRegular() {
+		return fmt.Sprintf("file: %s of type %s", path, entry.Type()), nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
 	if len(data) <= 200 {
-		return fmt.Sprintf("file: %s %q", path, data)
+		return fmt.Sprintf("file: %s %q", path, data), nil
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write(data) // a hash takes all
-	return fmt.Sprintf("file: %s %.200q... (%d bytes, sum %x)", path, data, len(data), sum.Sum64())
+	return fmt.Sprintf("file: %s %.200q... (%d bytes, sum %x)", path, data, len(data), sum.Sum64()), nil
 }
 
 func prefixed(of string, s Snapshot) Snapshot {

@@ -15,6 +15,8 @@ func TestLookSeesEachChangeOfTheState(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{
 		"the end of a long file":    func(dir string) error { return os.WriteFile(dir+"/file", []byte(long[1:]+"y"), 0o600) },
 		"the length of a long file": func(dir string) error { return os.WriteFile(dir+"/file", []byte(long+"x"), 0o600) },
+		"an empty folder":           func(dir string) error { return os.Mkdir(dir+"/folder", 0o700) },
+		"a symbolic link":           func(dir string) error { return os.Symlink("nowhere", dir+"/link") },
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			dir := t.TempDir()
