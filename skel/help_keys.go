@@ -212,9 +212,7 @@ func refusal(t reflect.Type) string {
 
 // initial is a default as JSON, "" for a zero value: but for that of an enumeration, which has a name.
 func initial(v reflect.Value) string {
-	_, texts := v.Interface().(encoding.TextMarshaler)
-	_, expects := v.Interface().(interface{ Expects() string })
-	if v.IsZero() && (!texts || expects) {
+	if _, texts := v.Interface().(encoding.TextMarshaler); v.IsZero() && (!texts || v.Kind() != reflect.String) {
 		return ""
 	}
 	data, err := json.Marshal(v.Interface())

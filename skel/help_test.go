@@ -1,6 +1,7 @@
 package skel_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,6 +98,28 @@ func TestHelp(t *testing.T) {
 	}
 	if _, _, coloured, _ := helpful().ByHand(nil, "", true, true); strings.NewReplacer("\x1b[1m", "", "\x1b[0m", "").Replace(coloured) != stdout || coloured == stdout {
 		t.Error("with colours it is another text, or has none")
+	}
+}
+
+// pace is an enumeration as those of links are: its zero value has a name.
+type pace string
+
+func (pace) Expects() string                    { return netconf.Choice("slow", "fast") }
+func (s pace) MarshalText() ([]byte, error)     { return []byte(cmp.Or(string(s), "fast")), nil }
+func (s *pace) UnmarshalText(text []byte) error { *s = pace(text); return nil }
+
+// An enumeration told its words, and not which of them it is where the key is left out.
+func TestHelpNamesTheDefaultOfAnEnumeration(t *testing.T) {
+	t.Parallel()
+	type config struct {
+		Speed pace             `json:"speed" doc:"of the cable"`
+		Wait  netconf.Duration `json:"wait"`
+		MAC   netconf.MAC      `json:"mac"`
+	}
+	p := skel.Plugin[config]{Name: "test", Steps: func(*netconf.Request, *config) skel.Steps { return nil }}
+	_, _, stdout, _ := p.ByHand(nil, "", true, false)
+	if !strings.Contains(stdout, `slow or fast: of the cable (default "fast")`) || strings.Count(stdout, "(default") != 1 {
+		t.Errorf("%s", stdout)
 	}
 }
 
