@@ -124,6 +124,42 @@ func TestLockOfAFolderThatIsRemoved(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
+// The folder is removed while a call waits for its lock, and made again by somebody who holds the new lock: who has got the
+// old one then has none, and waits for the new.
+func TestLockOfAFolderThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	in := call{dir: t.TempDir()}
+	lock := filepath.Join(in.dir, "net", "lock")
+	old := holder(t, in.dir)
+	done := make(chan error, 1)
+	req := call{verb: netconf.Add, dir: in.dir}.request(t)
+	go func() {
+		_, err := plugin().Call(context.WithoutCancel(t.Context()), req)
+		done <- err
+	}()
+	skeltest.Eventually(t, "the call waits for the lock", func() bool { return waited(t, lock) })
+	if err := os.RemoveAll(filepath.Join(in.dir, "net")); err != nil {
+		t.Fatal(err)
+	}
+	again := holder(t, in.dir)
+	if err := old.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	skeltest.Eventually(t, "the call waits for the new lock, or has ended", func() bool { return waited(t, lock) || len(done) > 0 })
+	if len(done) > 0 {
+		t.Errorf("served with the old lock while another holds the new one: %q", store(t, in.dir))
+	}
+	has(t, in.dir)
+	if err := again.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	has(t, in.dir, "10.0.0.2 c1 eth0")
+	_, _ = old.Wait(), again.Wait() // killed
+}
+
 // Things in the place of the store's files: none makes a call wait for ever, and none is taken for a lease.
 func TestOddFiles(t *testing.T) {
 	t.Parallel()
