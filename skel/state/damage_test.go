@@ -250,3 +250,37 @@ func TestFoldersInTheWayBlockNoADD(t *testing.T) {
 		})
 	}
 }
+
+// A folder in the way, with something in it, is moved to the name that the package comment tells, with one warning, by
+// whatever verb comes first, also where no step asks for the state; no later DEL or GC warns of it again.
+func TestFolderInTheWayIsMovedOnce(t *testing.T) {
+	t.Parallel()
+	for _, end := range []string{record, bad} {
+		for _, asked := range []bool{true, false} {
+			for _, command := range []netconf.Command{netconf.Del, netconf.GC} {
+				h := newStore(t)
+				if err := os.MkdirAll(filepath.Join(h.Dir, end), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				h.put(t, filepath.Join(end, "precious"), "")
+				r := h.open(t, one("c1"), command)
+				if asked {
+					wantEntry(t, r, "k", "")
+				}
+				if err := r.Remove(); err != nil {
+					t.Error(err)
+				}
+				wantFiles(t, h, bad+".1")
+				if len(h.warnings) != 1 || !strings.Contains(h.warnings[0], record) {
+					t.Errorf("%s, %s: warnings %q, expected one", end, command, h.warnings)
+				}
+				if left, err := h.List(t.Context(), "test", "net"); err != nil || len(left) > 0 {
+					t.Errorf("%s, %s: a GC would find it again: %v, %v", end, command, left, err)
+				}
+				if err := h.open(t, one("c1"), command).Remove(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}

@@ -13,9 +13,9 @@
 //     leaves a file that the next Save, the DEL or the GC of the attachment takes away. On DEL and GC to forget never
 //     fails: what cannot be written, or unlinked from a read-only disk, is warned of and stays for a later one.
 //   - A record that cannot be read (half-written, garbage, of a newer version of this package) keeps no attachment
-//     alive and none from being made: on ADD, DEL and GC it is moved aside, to NAME.bad, one for each attachment,
+//     alive and none from being made: on ADD, DEL and GC it is moved aside, to NAME.state.bad, one for each attachment,
 //     with a warning, and they go on without it; on CHECK it is an error with code 105. A folder that stands in the
-//     place of a file is moved aside too, with all that is in it, to NAME.bad.1 and so on, and stays there.
+//     place of a file is moved aside too, with all that is in it, to NAME.state.bad.1 and so on, and stays there.
 //   - A record of another attachment under the same name, which takes two long names with the same hash, is never
 //     touched.
 //   - The names of the files are made of the attachment's, so [Store.Stale] finds those of a network that have no

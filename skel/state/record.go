@@ -155,7 +155,10 @@ func (r *Record) Remove() error {
 		}
 		err := netconf.Before(r.ctx, "state remove "+r.Key()+end)
 		if err == nil {
-			err = remove(r.base + end)
+			if err = remove(r.base + end); err != nil && isFolder(r.base+end) {
+				r.complain("a folder stands in the place of the state, and is moved aside", err, nil)
+				err = r.setAside(end)
+			}
 		}
 		errs = append(errs, err)
 	}
@@ -290,21 +293,31 @@ func (r *Record) setAside(end string) error {
 	if err := netconf.Before(r.ctx, "state rename "+r.Key()+end); err != nil {
 		return err
 	}
+	if isFolder(r.base+end) && remove(r.base+end) == nil { // an empty one is nothing to keep
+		return nil
+	}
 	return os.Rename(r.base+end, to)
 }
 
-// spare is where it goes. A file replaces the last one; a folder, and what a folder is in the way of, gets a name that
-// is free: NAME.bad.1. Who has put it there has put something into it, perhaps, and without a way around it no ADD
-// of the attachment would succeed again.
+// spare is where it goes. A file replaces the last one, NAME.state.bad, and goes with the record; a folder, and what a
+// folder is in the way of, gets a name that is free, NAME.state.bad.1, and stays: who has put it there has put something
+// into it, perhaps, and without a way around it no ADD of the attachment would succeed again.
 func (r *Record) spare(end string) string {
-	from, err := os.Lstat(r.base + end)
-	for n, to := 1, r.base+aside; ; n++ {
-		there, missing := os.Lstat(to)
-		if missing != nil || err == nil && !from.IsDir() && !there.IsDir() {
-			return to
-		}
-		to = fmt.Sprintf("%s%s.%d", r.base, aside, n)
+	to := r.base + aside
+	if !isFolder(r.base+end) && !isFolder(to) {
+		return to
 	}
+	for n := 1; ; n++ {
+		free := fmt.Sprintf("%s.%d", to, n)
+		if _, err := os.Lstat(free); err != nil {
+			return free
+		}
+	}
+}
+
+func isFolder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // write replaces the file; without entries there is none.
