@@ -1,6 +1,7 @@
 package skeltest
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // Snapshot is the state of a network namespace: links with all their details, addresses, routes in all
-// tables, rules, permanent neighbours and the nft ruleset, one line each, sorted. What changes by itself
+// tables, rules, permanent neighbours, queueing disciplines and the nft ruleset, one line each, sorted. What changes by itself
 // (learned neighbours, lifetimes, address detection in progress, counters, and the link-local address that the kernel
 // gives a link some time after it is up) is left out.
 type Snapshot []string
@@ -87,6 +88,11 @@ func snapshot() (s Snapshot, err error) {
 			}
 		}
 	}
+	queues, err := queues()
+	if err != nil {
+		return nil, err
+	}
+	s = append(s, queues...)
 	if anyTable() {
 		ruleset, err := run("nft", "--stateless", "list", "ruleset")
 		if err != nil {
@@ -99,6 +105,38 @@ func snapshot() (s Snapshot, err error) {
 		}
 	}
 	slices.Sort(s)
+	return s, nil
+}
+
+// queues lists the queueing disciplines that somebody has given to a link; the line of the link has the one at its root
+// only, and of that the kind. Those that the kernel gives by itself have no handle.
+func queues() (s Snapshot, err error) {
+	all, err := netlink.QdiscList(nil)
+	for again := 0; errors.Is(err, netlink.ErrDumpInterrupted) && again < 10; again++ {
+		all, err = netlink.QdiscList(nil)
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil // a kernel without any
+	} else if err != nil {
+		return nil, fmt.Errorf("list queueing disciplines: %w", err)
+	}
+	links := map[int]string{}
+	for _, q := range all {
+		a := q.Attrs()
+		if a.Handle == 0 {
+			continue
+		}
+		if links[a.LinkIndex] == "" {
+			l, err := netlink.LinkByIndex(a.LinkIndex)
+			if errors.As(err, new(netlink.LinkNotFoundError)) {
+				continue // it has gone meanwhile
+			} else if err != nil {
+				return nil, fmt.Errorf("the link of a queueing discipline: %w", err)
+			}
+			links[a.LinkIndex] = l.Attrs().Name
+		}
+		s = append(s, fmt.Sprintf("qdisc: %s dev %s parent %s", q.Type(), links[a.LinkIndex], netlink.HandleStr(a.Parent)))
+	}
 	return s, nil
 }
 
