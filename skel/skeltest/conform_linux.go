@@ -126,7 +126,7 @@ func Conform(t *testing.T, target Target) {
 	NeedRoot(t)
 	name := t.Name()
 	if id, here := asked(name); here {
-		os.Exit(serve(target, id))
+		os.Exit(serve(target, Requirements(), id))
 	} else if id != "" {
 		t.Skip("another test's requirement is being judged")
 	}
@@ -175,7 +175,7 @@ func exactly(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// Judge holds a plugin against the requirements, in order, each on a host of its own, and reports each outcome; it
+// Judge holds a plugin against the requirements, which may be the caller's own too, in order, each on a host of its own, and reports each outcome; it
 // goes on while report says so. The program is started again for each with the same arguments, and must come to
 // the same call again: that one does not return. It needs root.
 //
@@ -183,7 +183,7 @@ func exactly(name string) string {
 func Judge(ctx context.Context, target Target, requirements []Requirement, report func(Requirement, Outcome) bool) {
 	const name = "command"
 	if id, here := asked(name); here {
-		os.Exit(serve(target, id))
+		os.Exit(serve(target, requirements, id))
 	}
 	for _, r := range requirements {
 		if !report(r, judge(ctx, r, name, os.Args)) {

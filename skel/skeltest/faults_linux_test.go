@@ -121,7 +121,7 @@ func judged(t *testing.T, config, fault, id string) Outcome {
 func judgedOf(t *testing.T, target func() Target, id string) Outcome {
 	t.Helper()
 	if only, here := asked(t.Name()); here {
-		os.Exit(serve(target(), only))
+		os.Exit(serve(target(), Requirements(), only))
 	}
 	i := slices.IndexFunc(Requirements(), func(r Requirement) bool { return r.ID == id })
 	if i < 0 {

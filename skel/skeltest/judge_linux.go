@@ -74,10 +74,10 @@ func start(ctx context.Context, only string, again []string) (answer []byte, out
 	return answer, printed.String(), err
 }
 
-// serve judges a requirement in this process, which is on a host of its own, and writes the outcome to descriptor 3.
-func serve(target Target, id string) (exit int) {
+// serve judges one of the requirements in this process, which is on a host of its own, and writes the outcome to descriptor 3.
+func serve(target Target, of []Requirement, id string) (exit int) {
 	file := os.NewFile(3, "outcome")
-	i := slices.IndexFunc(Requirements(), func(r Requirement) bool { return r.ID == id })
+	i := slices.IndexFunc(of, func(r Requirement) bool { return r.ID == id })
 	o := Outcome{ID: id, Status: NotJudged}
 	if i < 0 {
 		o.Detail = "there is no such requirement"
@@ -85,7 +85,7 @@ func serve(target Target, id string) (exit int) {
 		o.Detail = err.Error()
 	} else {
 		b := &Bench{Target: target, id: id}
-		o.Status, o.Detail = b.judge(Requirements()[i])
+		o.Status, o.Detail = b.judge(of[i])
 	}
 	if err := json.NewEncoder(file).Encode(o); err != nil {
 		fmt.Fprintln(os.Stderr, "write the outcome:", err)
