@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -96,6 +97,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := wholeList(config); err != nil {
+		return nil, fmt.Errorf("-conf %q: %w", *conf, err)
+	}
 	program, err := filepath.Abs(*plugin)
 	if err != nil {
 		return nil, err
@@ -106,24 +110,44 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	o.target.Plugin, o.target.Config, o.target.Parent = skeltest.Binary(program), string(config), *parent
 	o.target.Path, o.target.State = filepath.SplitList(*path), filepath.SplitList(*state)
 	if *setup != "" {
-		o.target.Setup = script(*setup)
+		if o.target.Setup, err = script(*setup); err != nil {
+			return nil, err
+		}
 	}
 	o.target.Kind, err = kindOf(*kind, o.target.Config)
 	return o, err
 }
 
+// wholeList says what a list of plugins lacks, which a runtime puts into the configuration of each.
+func wholeList(config []byte) error {
+	var list map[string]json.RawMessage
+	if json.Unmarshal(config, &list) != nil || list["plugins"] == nil {
+		return nil // no list; what is wrong with it is said by who reads it
+	}
+	for _, key := range []string{"cniVersion", "name"} {
+		var text string
+		if err := json.Unmarshal(list[key], &text); list[key] == nil || err != nil || text == "" {
+			return fmt.Errorf("a list of plugins has a %s, which is a text; here it is %q", key, list[key])
+		}
+	}
+	return nil
+}
+
 // script runs a program on the host as its setup.
-func script(name string) func(*skeltest.Bench) {
+func script(name string) (func(*skeltest.Bench), error) {
+	if !strings.Contains(name, "/") { // a file like the others, nothing of PATH
+		name = "./" + name
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return nil, fmt.Errorf("-setup: %w", err)
+	}
 	return func(b *skeltest.Bench) {
 		cmd := exec.Command(name)
-		if !strings.Contains(name, "/") {
-			cmd = exec.Command("./" + name)
-		}
 		cmd.Env = append(os.Environ(), "PARENT="+b.Parent, "CNI_PATH="+strings.Join(b.Path, ":"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("setup %s: %v\n%s", name, err, out)
 		}
-	}
+	}, nil
 }
 
 // kindOf reads the flag, or guesses by the configuration.

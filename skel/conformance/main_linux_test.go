@@ -33,7 +33,9 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	plugin := write(t, "foo", "#!/bin/sh\n")
 	conf := write(t, "foo.conf", `{"type":"foo"}`)
-	list := write(t, "foo.conflist", `{"plugins":[{"type":"bar"},{"type":"foo"}]}`)
+	list := write(t, "foo.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"bar"},{"type":"foo"}]}`)
+	bare := write(t, "bare.conflist", `{"name":"net","plugins":[{"type":"bar"},{"type":"foo"}]}`)
+	unnamed := write(t, "unnamed.conflist", `{"cniVersion":"1.0.0","name":7,"plugins":[{"type":"bar"},{"type":"foo"}]}`)
 	ipam := write(t, "ipam.conf", `{"type":"foo","ipam":{"type":"foo"}}`)
 	for _, test := range []struct {
 		args []string
@@ -49,6 +51,10 @@ func TestCommandLine(t *testing.T) {
 		{args: []string{"-plugin", plugin, "-conf", plugin + "x"}, err: "no such file"},
 		{args: []string{"-plugin", conf + "x", "-conf", conf}, err: "no such file"},
 		{args: []string{"-plugin", plugin}, err: "-conf"},
+		{args: []string{"-plugin", plugin, "-conf", bare}, err: "has a cniVersion"},
+		{args: []string{"-plugin", plugin, "-conf", unnamed}, err: "has a name, which is a text"},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-setup", plugin + "x"}, err: "-setup: "},
+		{args: []string{"-plugin", plugin, "-conf", conf, "-setup", "setup-of-nobody"}, err: "-setup: "},
 		{args: []string{"-plugin", plugin, "-conf", conf, "more"}, err: "nothing besides flags"},
 		{args: []string{"-plugin", plugin, "-conf", conf, "-run", "("}, err: "missing closing )"},
 		{args: []string{"-plugin", plugin, "-conf", conf, "-run", "^del/al$"}, err: "no requirement has such an ID"},
