@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -293,66 +291,6 @@ func (b *Bench) Settle(c *Container) Snapshot {
 	b.Attach(&first)
 	b.Succeeds(first.Del())
 	return b.Look(c)
-}
-
-// byItself is what comes and goes without anybody's doing: link-local addresses, and what follows from them.
-var byItself = regexp.MustCompile(`inet6 fe80::|fe80::/64|ff00::/8|anycast fe80::`)
-
-// Look takes a snapshot of the host, the containers and the folders of the state.
-func (b *Bench) Look(containers ...*Container) Snapshot {
-	b.Helper()
-	all := prefixed("host", HostSnapshot(b))
-	for _, c := range containers {
-		if c.Alive() {
-			all = append(all, prefixed(c.Add.ContainerID, c.Snapshot())...)
-		}
-	}
-	all = slices.DeleteFunc(all, byItself.MatchString)
-	for _, dir := range b.state() {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || path == dir || b.Volatile.MatchString(path) {
-				return err
-			}
-			line, err := stateLine(path, entry)
-			all = append(all, line)
-			return err
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-	return all
-}
-
-// stateLine shows what is in a folder of the state: of a file how it begins, and the whole of it as a sum.
-func stateLine(path string, entry fs.DirEntry) (string, error) {
-	if entry.Type()&fs.ModeSymlink != 0 {
-		to, err := os.Readlink(path)
-		return fmt.Sprintf("file: %s -> %s", path, to), err
-	}
-	if entry.IsDir() {
-		return "folder: " + path, nil
-	}
-	if !entry.Type().IsRegular() {
-		return fmt.Sprintf("file: %s of type %s", path, entry.Type()), nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if len(data) <= 200 {
-		return fmt.Sprintf("file: %s %q", path, data), nil
-	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(data) // a hash takes all
-	return fmt.Sprintf("file: %s %.200q... (%d bytes, sum %x)", path, data, len(data), sum.Sum64()), nil
-}
-
-func prefixed(of string, s Snapshot) Snapshot {
-	for i := range s {
-		s[i] = of + ": " + s[i]
-	}
-	return s
 }
 
 // Same fails the requirement if the host, the containers and the state are not as before. Without containers, whose

@@ -56,10 +56,7 @@ func statusRequirements() []Requirement {
 
 func statusReady(b *Bench) {
 	b.NeedVersion(netconf.Status)
-	// The folders of a store, in which its lock is, are made by who comes first.
-	look := func(containers ...*Container) Snapshot {
-		return slices.DeleteFunc(b.Look(containers...), func(l string) bool { return strings.HasPrefix(l, "folder: ") })
-	}
+	look := func(containers ...*Container) Snapshot { return withoutFolders(b.Look(containers...)) }
 	ready := func(when string, containers ...*Container) {
 		before := look(containers...)
 		for range 2 {

@@ -1,0 +1,78 @@
+package skeltest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// byItself is what comes and goes without anybody's doing: link-local addresses, and what follows from them.
+var byItself = regexp.MustCompile(`inet6 fe80::|fe80::/64|ff00::/8|anycast fe80::`)
+
+// Look takes a snapshot of the host, the containers and the folders of the state.
+func (b *Bench) Look(containers ...*Container) Snapshot {
+	b.Helper()
+	all := prefixed("host", HostSnapshot(b))
+	for _, c := range containers {
+		if c.Alive() {
+			all = append(all, prefixed(c.Add.ContainerID, c.Snapshot())...)
+		}
+	}
+	all = slices.DeleteFunc(all, byItself.MatchString)
+	for _, dir := range b.state() {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || path == dir || b.Volatile.MatchString(path) {
+				return err
+			}
+			line, err := stateLine(path, entry)
+			all = append(all, line)
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	return all
+}
+
+// stateLine shows what is in a folder of the state: of a file how it begins, and the whole of it as a sum.
+func stateLine(path string, entry fs.DirEntry) (string, error) {
+	if entry.Type()&fs.ModeSymlink != 0 {
+		to, err := os.Readlink(path)
+		return fmt.Sprintf("file: %s -> %s", path, to), err
+	}
+	if entry.IsDir() {
+		return "folder: " + path, nil
+	}
+	if !entry.Type().IsRegular() {
+		return fmt.Sprintf("file: %s of type %s", path, entry.Type()), nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if len(data) <= 200 {
+		return fmt.Sprintf("file: %s %q", path, data), nil
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(data) // a hash takes all
+	return fmt.Sprintf("file: %s %.200q... (%d bytes, sum %x)", path, data, len(data), sum.Sum64()), nil
+}
+
+func prefixed(of string, s Snapshot) Snapshot {
+	for i := range s {
+		s[i] = of + ": " + s[i]
+	}
+	return s
+}
+
+// withoutFolders leaves the folders of the state out: those of a store, in which its lock is, are made by who comes
+// first, and to have made them is to have kept nothing.
+func withoutFolders(s Snapshot) Snapshot {
+	return slices.DeleteFunc(slices.Clone(s), func(l string) bool { return strings.HasPrefix(l, "folder: ") })
+}
