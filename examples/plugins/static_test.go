@@ -31,6 +31,7 @@ func TestStaticAnswersAsTheReferencePlugin(t *testing.T) {
 			{"one family", `,"addresses":[{"address":"fd00:1::5/64"}]`, "", ""},
 			{"dns", lan + `,"dns":{"nameservers":["10.1.0.1"],"domain":"d","search":["a"],"options":["b"]}`, "", ""},
 			{"route attributes", addresses + `,"routes":[{"dst":"10.8.0.0/16","gw":"10.1.0.9","mtu":1400,"advmss":1360,"priority":7,"table":100,"scope":253}]`, "", ""},
+			{"routes with a host part", addresses + `,"routes":[{"dst":"10.8.3.1/16","gw":"10.1.0.9"},{"dst":"fd00:8::7/64"},{"dst":"10.9.0.1/32"}]`, "", ""},
 			{"IP alone", "", "", "IP=10.1.0.7/24"},
 			{"IP and GATEWAY", `,"addresses":[]`, "", "IgnoreUnknown=1;K8S_POD_NAME=p;IP=10.1.0.7/24,fd00:1::7/64;GATEWAY=10.1.0.2,fd00:1::2"},
 			{"args", lan, others, ""},

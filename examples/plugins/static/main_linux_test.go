@@ -5,11 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
@@ -64,22 +62,6 @@ func TestAllVerbs(t *testing.T) {
 	gc.Run(t.Context(), t, own(t)).OK(t)
 	call("1.1.0", "", "").Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses", "no address")
 	call("1.1.0", `,"addresses":[{"address":"10.1.0.5"}]`, "").Run(t.Context(), t, own(t)).Fails(t, netconf.CodeInvalidNetworkConfig, "ipam.addresses[0].address (line 1, column ")
-}
-
-// A route whose destination has a host part was refused, and the reference plugins give it as it stands.
-func TestRoutesWithAHostPart(t *testing.T) {
-	t.Parallel()
-	skeltest.NeedRoot(t) // the program is built as root, or was built before
-	reference := skeltest.Binary(filepath.Join(testbin.Reference(t, testbin.Static), "static"))
-	const routes = `,"routes":[{"dst":"10.8.3.1/16","gw":"10.1.0.9"},{"dst":"fd00:8::7/64"},{"dst":"10.9.0.1/32"}]`
-	for _, version := range []string{"0.2.0", "1.1.0"} {
-		add := call(version, `,"addresses":[{"address":"10.1.0.5/24"},{"address":"fd00:1::5/64"}]`+routes, "")
-		add.Path = "/none" // which the reference plugin wants, and does not use
-		ours, theirs := add.Run(t.Context(), t, own(t)).OK(t), add.Run(t.Context(), t, reference).OK(t)
-		if got, want := ours.Result.Routes, theirs.Result.Routes; len(got) != 3 || !reflect.DeepEqual(got, want) {
-			t.Errorf("version %s: routes %v: expected %v", version, got, want)
-		}
-	}
 }
 
 // The runtime's addresses reach the interface, and packets flow between them.
