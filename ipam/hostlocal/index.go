@@ -353,6 +353,8 @@ func (x *index) finish() error {
 	}
 	if x.mem != nil {
 		if _, err := x.f.WriteAt(x.mem, headSize); err != nil {
+			x.fail(err) // it is not tried again by this call: the leases may need what the disk has left
+			x.changed = false
 			return err
 		}
 		size := int64(headSize + len(x.mem))
@@ -361,7 +363,9 @@ func (x *index) finish() error {
 				return err
 			}
 		}
+		x.mem, x.chunkAt = nil, 0
 	}
+	x.changed = false
 	stamp := time.Now().Add(-2 * time.Second)
 	if _, err := x.f.WriteAt(x.head(stamp), 0); err != nil {
 		return err

@@ -96,6 +96,7 @@ func TestLargeStore(t *testing.T) {
 	reads(false, "a second ADD", func() { id(7).fails(t, netconf.Add, netconf.CodeExists, "10.0.0.9") })
 	reads(false, "DEL", func() { id(7).ok(t, netconf.Del) })
 	reads(false, "STATUS", func() { in.ok(t, netconf.Status) })
+	reads(false, "DEL that finds nothing, after STATUS", func() { named("none").ok(t, netconf.Del) })
 
 	// Somebody else takes the next two hundred addresses.
 	for i := range 200 {

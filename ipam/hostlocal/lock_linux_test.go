@@ -336,6 +336,39 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// STATUS said that all was well, and the next ADD found the disk full. What it says is what an ADD finds, however much room
+// there is, and it leaves nothing; nor does the index take the room of the leases.
+func TestStatusOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	const pages = 10
+	var said []bool
+	for free := range pages {
+		dir, _ := mounted(t, fmt.Sprintf("size=%d", pages*os.Getpagesize()))
+		write(t, filepath.Join(dir, "other"), strings.Repeat("x", (pages-free)*os.Getpagesize()))
+		in := call{dir: dir, verb: netconf.Status}
+		_, status := in.serve(t)
+		if _, err := os.Lstat(filepath.Join(dir, "net", "last_reserved_ip.cnikit-new")); !os.IsNotExist(err) {
+			t.Errorf("%d pages: left behind: %v", free, err)
+		}
+		in.verb = netconf.Add
+		_, add := in.serve(t)
+		said = append(said, status == nil)
+		switch {
+		case (status == nil) != (add == nil):
+			t.Errorf("%d pages: STATUS %v, ADD %v", free, status, add)
+		case status != nil && (netconf.Code(status) != netconf.CodePluginNotAvailable || !strings.Contains(status.Error(), dir) || netconf.Code(add) != netconf.CodeBadStore):
+			t.Errorf("%d pages: STATUS code %d, %v, ADD code %d", free, netconf.Code(status), status, netconf.Code(add))
+		}
+		if err := os.Remove(filepath.Join(dir, "other")); err != nil {
+			t.Fatal(err)
+		}
+		in.ok(t, netconf.Status)
+	}
+	if said[0] || !said[pages-1] {
+		t.Errorf("ready by free pages: %v", said)
+	}
+}
+
 // A read-only store: ADD and DEL are errors that name it, STATUS says so before; CHECK works.
 func TestReadOnlyStore(t *testing.T) {
 	t.Parallel()

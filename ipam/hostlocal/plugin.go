@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -336,7 +337,7 @@ func (c Config) Status(ctx context.Context, req *netconf.Request) error {
 	return err
 }
 
-// roomy is an error unless each set has a free address.
+// roomy is an error unless each set has a free address, and the disk room for the files of an ADD.
 func (s *store) roomy(ctx context.Context, all sets) error {
 	if err := writable(s.dir); err != nil {
 		return s.unusable(err)
@@ -362,5 +363,10 @@ func (s *store) roomy(ctx context.Context, all sets) error {
 			return netconf.Errorf(netconf.CodeExhausted, "%w in %s (network %q)", ErrExhausted, one, filepath.Base(s.dir))
 		}
 	}
-	return s.finish(ctx)
+	// A lease and a last address of each set, of which a file system gives each a block or a page. Zeros are nobody's lease.
+	err := s.newLease(ctx, strings.Repeat("\x00", min(2*len(all.all), 16)*os.Getpagesize()))
+	if err == nil { // the index is written while it is there, and gets none of the room that it needs
+		err = netconf.Join(s.finish(ctx), s.discard(ctx, newName))
+	}
+	return netconf.Join(err, s.finish(ctx))
 }

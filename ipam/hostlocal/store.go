@@ -280,6 +280,9 @@ func (s *store) discard(ctx context.Context, name string) error {
 	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s.unusable(err)
 	}
+	if s.index.err == nil {
+		s.index.changed = true // the folder has another time now
+	}
 	return nil
 }
 
