@@ -2,8 +2,10 @@ package hostlocal_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -262,7 +264,7 @@ func (w *world) harmFiles(t *testing.T, note func(string, ...any)) {
 			t.Fatal(err)
 		}
 	}
-	kind := w.rnd.IntN(7)
+	kind := w.rnd.IntN(8)
 	note("harm %d", kind)
 	switch kind {
 	case 0:
@@ -290,7 +292,22 @@ func (w *world) harmFiles(t *testing.T, note func(string, ...any)) {
 		}
 		w.foreign(t, "f1 eth0", note)
 		must(os.WriteFile(index, old, 0o600))
+	case 7: // power cut: the head has the right times, of another boot, and what is behind it is old or was never written
+		info, err := os.Stat(index)
+		must(err)
+		clear(old[64+w.rnd.IntN(len(old)-64):])
+		rebooted(old)
+		must(os.WriteFile(index, old, 0o600))
+		must(os.Chtimes(index, info.ModTime(), info.ModTime()))
 	}
+}
+
+// rebooted changes the boot in an index's head, and the head's sum.
+func rebooted(index []byte) {
+	index[8] ^= 1
+	h := fnv.New64a()
+	h.Write(index[:40])
+	binary.LittleEndian.PutUint64(index[40:], h.Sum64()^h.Sum64()>>32)
 }
 
 // Random calls, each harmed at a random operation or not, beside what the reference plugin and the world do to the files.
