@@ -87,15 +87,31 @@ func (s *store) newLease(ctx context.Context, who string) error {
 	if err != nil {
 		return s.unusable(err)
 	}
-	_, err = f.WriteString(who)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Chtimes(path, time.Time{}, time.Now().Add(-2*time.Second))
+	if err := s.fill(ctx, f, who); err != nil {
+		return netconf.Join(err, s.discard(context.WithoutCancel(ctx), newName))
 	}
-	if err == nil {
+	return nil
+}
+
+// fill writes the new lease, and closes it.
+func (s *store) fill(ctx context.Context, f *os.File, who string) error {
+	path := s.path(newName)
+	if err := netconf.Before(ctx, "fill "+path); err != nil {
+		_ = f.Close() // nothing was written
+		return err
+	}
+	_, err := f.WriteString(who)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return s.unusable(err)
+	}
+	if err := netconf.Before(ctx, "date "+path); err != nil {
+		return err
+	}
+	if err = os.Chtimes(path, time.Time{}, time.Now().Add(-2*time.Second)); err == nil {
 		s.made, err = versionOf(path)
 	}
 	if err != nil {
-		return s.unusable(errors.Join(err, os.Remove(path)))
+		return s.unusable(err)
 	}
 	return nil
 }
@@ -147,23 +163,31 @@ func (s *store) setLast(ctx context.Context, n string, a netip.Addr) error {
 	if err := netconf.Before(ctx, "write "+path); err != nil {
 		return err
 	}
-	if err := overwrite(path, a.String()); err != nil {
+	size, err := overwrite(path, a.String())
+	if err == nil && size > int64(len(a.String())) {
+		if err := netconf.Before(ctx, "truncate "+path); err != nil {
+			return err
+		}
+		err = os.Truncate(path, int64(len(a.String())))
+	}
+	if err != nil {
 		return s.unusable(err)
 	}
 	return nil
 }
 
-// overwrite writes a short file without making it empty first: what is written into an emptied file ext4 sends to the
-// disk when it is closed, 2 ms here. Killed in between, the file has the end of the old text behind the new one, and names
-// no address, or another one: then the search begins there.
-func overwrite(path, text string) error {
+// overwrite writes a short file without making it empty first, and tells how long it is then, with the end of the old text: what is written into an emptied file ext4 sends to the
+// disk when it is closed, 2 ms here. Killed before it is cut, the file names no address, or another one: then the search
+// begins there.
+func overwrite(path, text string) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o600) // a FIFO is an error
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = f.WriteString(text)
-	if info, statErr := f.Stat(); err == nil && statErr == nil && info.Size() > int64(len(text)) {
-		err = f.Truncate(int64(len(text)))
+	info, statErr := f.Stat()
+	if err = errors.Join(err, statErr, f.Close()); err != nil {
+		return 0, err
 	}
-	return errors.Join(err, f.Close())
+	return info.Size(), nil
 }

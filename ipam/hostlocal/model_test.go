@@ -283,7 +283,7 @@ func (w *world) harmFiles(t *testing.T, note func(string, ...any)) {
 		must(os.Chtimes(filepath.Dir(index), at, at))
 		must(os.Chtimes(index, at, at))
 	case 5:
-		must(os.WriteFile(w.path("last_reserved_ip.0"), []byte([]string{"", "10.0.0.9", "x", "10.0.0.6", "10.0.0.7"}[w.rnd.IntN(5)]), 0o600))
+		must(os.WriteFile(w.path("last_reserved_ip.0"), []byte([]string{"", "10.0.0.9", "x", "10.0.0.6", "10.0.0.7", "10.0.0.65"}[w.rnd.IntN(6)]), 0o600))
 	case 6: // an index of before, over files that have changed since
 		c := w.in
 		c.id, c.verb = "gone", netconf.Del
@@ -366,7 +366,7 @@ func TestHarmedAtEachOperation(t *testing.T) {
 				}
 				operations = n
 			}
-			if operations < 8 {
+			if operations < 14 {
 				t.Errorf("%d operations: the hook is not called before each write", operations)
 			}
 		})
