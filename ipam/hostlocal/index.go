@@ -3,12 +3,10 @@ package hostlocal
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net/netip"
 	"os"
 	"slices"
-	"time"
 )
 
 // index is a hash table in one file beside the leases: who has which address, and which addresses are taken, found in
@@ -25,14 +23,15 @@ import (
 // thrown away; so is what another boot wrote: after a power cut any part of it may be old.
 type index struct {
 	dir, path string
-	f         *os.File // nil if there is none
-	mem       []byte   // the slots, where they are new and not yet in the file
-	slots     uint64   // a power of two
-	used      uint64   // how many are not empty
-	trusted   bool     // it is complete
-	changed   bool     // something is to be written
-	boot      uint64   // names the time since the machine was started; 0: that is not known
-	err       error    // what went wrong with the file; lookups find nothing from then on
+	f         *os.File     // nil if there is none
+	mem       []byte       // the slots, where they are new and not yet in the file
+	slots     uint64       // a power of two
+	used      uint64       // how many are not empty
+	trusted   bool         // it is complete
+	changed   bool         // something is to be written
+	boot      uint64       // names the time since the machine was started; 0: that is not known
+	err       error        // what went wrong with the file; lookups find nothing from then on
+	before    func() error // asked before each write into the file; nil: nothing is
 
 	chunk   [chunkSize]byte // the part of the file that was read last
 	chunkAt int64           // 0: none
@@ -132,7 +131,7 @@ func (x *index) put(i uint64, s slot) {
 	}
 	off := int64(headSize + i*slotSize)
 	if x.err == nil {
-		if _, err := x.f.WriteAt(s[:], off); err != nil {
+		if err := x.write(s[:], off); err != nil {
 			x.fail(err)
 		}
 	}
@@ -337,51 +336,4 @@ func (x *index) free(a, b netip.Addr) (netip.Addr, bool) {
 		a = next.Next()
 	}
 	return netip.Addr{}, false
-}
-
-// finish writes what is not in the file yet, and vouches for it if it is trusted.
-func (x *index) finish() error {
-	if !x.changed || x.err != nil {
-		return x.err
-	}
-	if x.f == nil {
-		f, err := os.OpenFile(x.path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return err
-		}
-		x.f = f
-	}
-	if x.mem != nil {
-		if _, err := x.f.WriteAt(x.mem, headSize); err != nil {
-			x.fail(err) // it is not tried again by this call: the leases may need what the disk has left
-			x.changed = false
-			return err
-		}
-		size := int64(headSize + len(x.mem))
-		if info, err := x.f.Stat(); err != nil || info.Size() != size {
-			if err = errors.Join(err, x.f.Truncate(size)); err != nil {
-				return err
-			}
-		}
-		x.mem, x.chunkAt = nil, 0
-	}
-	x.changed = false
-	stamp := time.Now().Add(-2 * time.Second)
-	if _, err := x.f.WriteAt(x.head(stamp), 0); err != nil {
-		return err
-	}
-	if err := os.Chtimes(x.path, time.Time{}, stamp); err != nil || !x.trusted {
-		return err
-	}
-	return os.Chtimes(x.dir, time.Time{}, stamp)
-}
-
-func (x *index) head(stamp time.Time) []byte {
-	h := make([]byte, headSize)
-	copy(h, magic)
-	for i, v := range []uint64{x.boot, uint64(stamp.UnixNano()), x.slots, x.used} {
-		binary.LittleEndian.PutUint64(h[8*(i+1):], v)
-	}
-	binary.LittleEndian.PutUint64(h[40:], sum(h[:40]))
-	return h
 }

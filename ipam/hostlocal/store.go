@@ -44,6 +44,8 @@ func open(ctx context.Context, req *netconf.Request, dir string, create bool) (*
 			return nil, err
 		} else if taken {
 			s.index = openIndex(dir, s.path(indexName))
+			whole := context.WithoutCancel(ctx) // a call that ends need not leave half an index
+			s.index.before = func() error { return netconf.Before(whole, "index write") }
 			return s, nil
 		}
 	}
