@@ -52,11 +52,15 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	in := call{dir: t.TempDir()}
 	cmd := holder(t, in.dir)
-	for _, verb := range []netconf.Command{netconf.Add, netconf.Del, netconf.Check, netconf.Status} {
+	for i, verb := range []netconf.Command{netconf.Add, netconf.Del, netconf.Check, netconf.Status} {
 		in.verb = verb
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := plugin().Call(ctx, in.request(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		req, done := in.request(t), make(chan error, 1)
+		go func() { _, err := plugin().Call(ctx, req); done <- err }()
+		// Those before it wait on, to give the lock back.
+		skeltest.Eventually(t, "the call waits for the lock", func() bool { return waiting(t, filepath.Join(in.dir, "net", "lock")) > i })
 		cancel()
+		err := <-done
 		if netconf.Code(err) != netconf.CodeTryAgainLater || !strings.Contains(err.Error(), "is locked") {
 			t.Errorf("%s: code %d: %v", verb, netconf.Code(err), err)
 		}
@@ -65,16 +69,16 @@ func TestLock(t *testing.T) {
 		}
 	}
 	has(t, in.dir)
-	waiting := make(chan error, 1)
+	served := make(chan error, 1)
 	req := call{verb: netconf.Add, id: "waiting", dir: in.dir}.request(t)
 	go func() {
 		_, err := plugin().Call(context.WithoutCancel(t.Context()), req)
-		waiting <- err
+		served <- err
 	}()
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waiting; err != nil {
+	if err := <-served; err != nil {
 		t.Error(err)
 	}
 	if in.id = "after"; in.add(t) == "" {
@@ -84,7 +88,10 @@ func TestLock(t *testing.T) {
 }
 
 // waited tells whether somebody waits for the lock on a file.
-func waited(t *testing.T, path string) bool {
+func waited(t *testing.T, path string) bool { t.Helper(); return waiting(t, path) > 0 }
+
+// waiting is how many wait for the lock on a file.
+func waiting(t *testing.T, path string) (n int) {
 	t.Helper()
 	var st syscall.Stat_t
 	locks, err := os.ReadFile("/proc/locks")
@@ -93,10 +100,10 @@ func waited(t *testing.T, path string) bool {
 	}
 	for line := range strings.Lines(string(locks)) {
 		if strings.Contains(line, "-> FLOCK") && strings.Contains(line, fmt.Sprintf(":%d ", st.Ino)) {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // The folder of the store is removed while a call waits for its lock: it takes the lock of the new one.
