@@ -7,8 +7,32 @@ import (
 	"testing"
 
 	"github.com/cnikit/cnikit/internal/testbin"
+	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
+
+// conformed are the programs, each with what its own tests configure.
+var conformed = []struct {
+	name, keys, parent string
+	kind               skel.Kind
+	single, stateless  bool
+}{
+	{name: "macvlan", keys: `"master":"p0","ipam":` + hostLocal, parent: "p0"},
+	{name: "bridge", keys: `"bridge":"br0","isGateway":true,"ipam":` + hostLocal, parent: "br0"},
+	{name: "ptp", keys: `"mtu":1400,"ipam":` + hostLocal, parent: "p0"},
+	{name: "host-local", kind: skel.IPAM, keys: `"ipam":{"type":"host-local","routes":[{"dst":"0.0.0.0/0"}],
+		"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]]}`},
+	{name: "static", kind: skel.IPAM, stateless: true, keys: `"ipam":{"type":"static","routes":[{"dst":"0.0.0.0/0"}],
+		"addresses":[{"address":"10.1.0.5/24","gateway":"10.1.0.1"},{"address":"fd00:1::5/64","gateway":"fd00:1::1"}]}`},
+	// The ports of the one configuration are taken by the first attachment: the plugin's own tests give each its own.
+	{name: "portmap", kind: skel.Chained, single: true, keys: `"runtimeConfig":{"portMappings":[
+		{"hostPort":8080,"containerPort":80,"protocol":"tcp"},{"hostPort":5353,"containerPort":53,"protocol":"udp"}]}`},
+	{name: "tuning", kind: skel.Chained, keys: `"mtu":1400,"mac":"02:00:00:00:00:07","promisc":true,"allmulti":true,"txQLen":77,
+		"sysctl":{"net.ipv4.conf.IFNAME.rp_filter":"2"}`},
+	{name: "sbr", kind: skel.Chained},
+	{name: "bandwidth", kind: skel.Chained, keys: `"ingressRate":100000000,"egressRate":"50M","egressBurst":400000,
+		"unshapedSubnets":["10.9.0.0/16","fd09::/16"]`},
+}
 
 // The programs conform, as anybody's would have to; each plugin's own tests hold it to the same in-process.
 func TestProgramsConform(t *testing.T) {
@@ -17,18 +41,28 @@ func TestProgramsConform(t *testing.T) {
 		t.Skip("thousands of processes: many minutes in an emulated guest")
 	}
 	path := []string{testbin.Reference(t, testbin.HostLocal)}
-	for _, p := range []struct{ name, keys, parent string }{
-		{"macvlan", `"master":"p0"`, "p0"},
-		{"bridge", `"bridge":"br0","isGateway":true`, "br0"},
-		{"ptp", `"mtu":1400`, "p0"},
-	} {
+	testbin.Plugin(t, "ptp") // what the chained ones follow
+	for _, p := range conformed {
 		t.Run(p.name, func(t *testing.T) {
+			conf := fmt.Sprintf(`"type":%q`, p.name)
+			if p.keys != "" {
+				conf += "," + p.keys
+			}
+			const head = `{"cniVersion":"1.1.0","name":"net",`
+			if p.kind == skel.Chained {
+				conf = head + `"plugins":[{"type":"ptp","ipam":` + routed + `},{` + conf + `}]}`
+			} else {
+				conf = head + conf + `}`
+			}
 			target := skeltest.Target{
-				Plugin: skeltest.Binary(testbin.Plugin(t, p.name)), Path: path, Parent: p.parent,
-				Config: fmt.Sprintf(`{"cniVersion":"1.1.0","name":"net","type":%q,%s,"ipam":%s}`, p.name, p.keys, hostLocal),
+				Plugin: skeltest.Binary(testbin.Plugin(t, p.name)), Kind: p.kind, Path: path, Parent: p.parent,
+				Config: conf, Single: p.single, Stateless: p.stateless,
 			}
 			testbin.Built(t)
 			skeltest.Conform(t, target)
 		})
 	}
 }
+
+// routed is hostLocal with a route, which a chained plugin may meet.
+const routed = `{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]],"routes":[{"dst":"0.0.0.0/0"}]}`
