@@ -9,7 +9,7 @@
 // mount and process namespaces, plays the runtime, and prints a line: pass, FAIL with the difference seen, n/a with the
 // reason, or unjudged when something broke that is not the plugin's. The first requirement is that ADD works; if it fails,
 // nothing else is judged, since a plugin that makes nothing leaves nothing either. The exit status is 0 if nothing
-// failed, 1 if something did, 2 if the command is wrong.
+// failed, 1 if something did, 2 if the command is wrong or was interrupted.
 //
 // The plugin runs as root and is killed, interrupted and fed nonsense. Of the machine it sees all but the network, the
 // processes, and the folders that are covered for it: /run, /var/lib/cni and those of -state.

@@ -9,10 +9,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
@@ -34,24 +36,29 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:], os.Stderr)
+	// A signal ends the requirement that is being judged, and what was made for it goes.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	ok, err := run(ctx)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "conformance:", err)
-		os.Exit(2)
-	}
-	st, err := os.Stdout.Stat()
-	o.colour = err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
-	ok, err := o.judge(context.Background(), os.Stdout)
-	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
 	case !ok:
 		os.Exit(1)
 	}
+}
+
+// run does what the command line says; ok says that nothing failed.
+func run(ctx context.Context) (ok bool, err error) {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		return false, err
+	}
+	st, err := os.Stdout.Stat()
+	o.colour = err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
+	return o.judge(ctx, os.Stdout)
 }
 
 // parse reads the command line.

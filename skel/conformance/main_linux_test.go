@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -156,4 +158,35 @@ func TestProgram(t *testing.T) {
 			t.Errorf("%+v", second)
 		}
 	})
+}
+
+// A run that is ended by a signal leaves no folder behind, and says that it is none.
+func TestSignalLeavesNoTemporaryFolder(t *testing.T) {
+	skeltest.NeedRoot(t)
+	program := command(t)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		dir, pipe := t.TempDir(), filepath.Join(t.TempDir(), "pipe")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		setup := write(t, "setup", "#!/bin/sh\necho begun > "+pipe+"\nsleep 300\n")
+		conf := write(t, "conf", `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`)
+		cmd := exec.Command(program, "-plugin", "../skeltest/testdata/sh-plugin", "-conf", conf, "-setup", setup)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr, cmd.Env = &said, &said, append(os.Environ(), "TMPDIR="+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.ReadFile(pipe); err != nil { // until a requirement is being judged
+			t.Fatal(err)
+		}
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the exit status is below
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(said.String(), "not all is judged") {
+			t.Errorf("%v: exit status %d, %v has been left, %v\n%s", signal, cmd.ProcessState.ExitCode(), left, err, &said)
+		}
+	}
 }

@@ -55,6 +55,9 @@ func (o *options) judge(ctx context.Context, w io.Writer) (ok bool, err error) {
 		}
 		return err == nil && (r.ID != chosen[0].ID || out.OK()) // all others need an ADD that works
 	})
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("not all is judged: %w", context.Cause(ctx))
+	}
 	if err != nil || o.json {
 		return ok, err
 	}

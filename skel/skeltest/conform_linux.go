@@ -176,7 +176,7 @@ func exactly(name string) string {
 }
 
 // Judge holds a plugin against the requirements, which may be the caller's own too, in order, each on a host of its own, and reports each outcome; it
-// goes on while report says so. The program is started again for each with the same arguments, and must come to
+// goes on while report says so, and until ctx ends: what is being judged then is killed, and not reported. The program is started again for each with the same arguments, and must come to
 // the same call again: that one does not return. It needs root.
 //
 // It is for commands; a test has [Conform].
@@ -186,7 +186,8 @@ func Judge(ctx context.Context, target Target, requirements []Requirement, repor
 		os.Exit(serve(target, requirements, id))
 	}
 	for _, r := range requirements {
-		if !report(r, judge(ctx, r, name, os.Args)) {
+		o := judge(ctx, r, name, os.Args)
+		if ctx.Err() != nil || !report(r, o) {
 			return
 		}
 	}
