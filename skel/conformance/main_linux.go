@@ -57,8 +57,35 @@ func run(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	st, err := os.Stdout.Stat()
+	if _, child := os.LookupEnv(handed); !child && !o.listed {
+		dir, err := handOn(o.target.Config)
+		if err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(dir)
+	}
 	o.colour = err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == ""
 	return o.judge(ctx, os.Stdout)
+}
+
+// handed marks the environment of the program that is started again for a requirement: the file that has the
+// configuration. What -conf names is read once, since it may be a pipe, and may be edited during the run.
+const handed = "CNIKIT_CONFORM_CONF"
+
+// handOn writes the configuration to a file in a new folder, for the programs that are started for the requirements.
+func handOn(config string) (dir string, err error) {
+	dir, err = os.MkdirTemp("", "conform")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "conf")
+	if err = os.WriteFile(file, []byte(config), 0o600); err == nil {
+		err = os.Setenv(handed, file)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
 }
 
 // parse reads the command line.
@@ -100,12 +127,8 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if o.target.Volatile, err = regexp.Compile(*volatile); err != nil {
 		return nil, err
 	}
-	config, err := os.ReadFile(*conf)
-	if err != nil {
+	if o.target.Config, err = readConf(*conf); err != nil {
 		return nil, err
-	}
-	if err := wholeList(config); err != nil {
-		return nil, fmt.Errorf("-conf %q: %w", *conf, err)
 	}
 	program, err := filepath.Abs(*plugin)
 	if err != nil {
@@ -114,7 +137,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if _, err := exec.LookPath(program); err != nil {
 		return nil, err
 	}
-	o.target.Plugin, o.target.Config, o.target.Parent = skeltest.Binary(program), string(config), *parent
+	o.target.Plugin, o.target.Parent = skeltest.Binary(program), *parent
 	o.target.Path, o.target.State = filepath.SplitList(*path), filepath.SplitList(*state)
 	if *setup != "" {
 		if o.target.Setup, err = script(*setup); err != nil {
@@ -123,6 +146,22 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	}
 	o.target.Kind, err = kindOf(*kind, o.target.Config)
 	return o, err
+}
+
+// readConf reads what -conf names, or in a program that was started again what was handed on.
+func readConf(name string) (string, error) {
+	file := name
+	if copied, child := os.LookupEnv(handed); child {
+		file = copied
+	}
+	config, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	if err := wholeList(config); err != nil {
+		return "", fmt.Errorf("-conf %q: %w", name, err)
+	}
+	return string(config), nil
 }
 
 // wholeList says what a list of plugins lacks, which a runtime puts into the configuration of each.

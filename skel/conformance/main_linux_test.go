@@ -190,3 +190,26 @@ func TestSignalLeavesNoTemporaryFolder(t *testing.T) {
 		}
 	}
 }
+
+// What -conf names is read once: the program is started again for each requirement, and a pipe (<(jq ...)) is empty by then.
+func TestConfigurationFromAPipe(t *testing.T) {
+	skeltest.NeedRoot(t)
+	program, tmp := command(t), t.TempDir()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = w.WriteString(`{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`) // a pipe holds 64 KiB
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-plugin", "../skeltest/testdata/sh-plugin", "-conf", "/dev/fd/3", "-run", "^del/all$")
+	cmd.ExtraFiles, cmd.Env = []*os.File{r}, append(os.Environ(), "TMPDIR="+tmp)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "2 passed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("%v has been left, %v", left, err)
+	}
+}
