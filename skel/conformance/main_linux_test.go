@@ -213,3 +213,28 @@ func TestConfigurationFromAPipe(t *testing.T) {
 		t.Errorf("%v has been left, %v", left, err)
 	}
 }
+
+// A setup script finds the delegates, and what stands beside the plugin, where the plugin finds them.
+func TestSetupGetsTheSameCNIPath(t *testing.T) {
+	skeltest.NeedRoot(t)
+	program, dir, out := command(t), t.TempDir(), t.TempDir()
+	text, err := os.ReadFile("../skeltest/testdata/sh-plugin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapped := "#!/bin/sh\n[ $CNI_COMMAND != ADD ] || printf %s \"$CNI_PATH\" > " + out + "/plugin\nexec " + write(t, "sh-plugin", string(text)) + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "sh-plugin"), []byte(wrapped), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	setup := write(t, "setup", "#!/bin/sh\nprintf %s \"$CNI_PATH\" > "+out+"/setup\n")
+	conf := write(t, "conf", `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`)
+	said, err := exec.Command(program, "-plugin", filepath.Join(dir, "sh-plugin"), "-conf", conf, "-setup", setup, "-path", "/none:/other", "-run", "^add/works$").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for _, who := range []string{"plugin", "setup"} {
+		if got, err := os.ReadFile(filepath.Join(out, who)); err != nil || string(got) != "/none:/other:"+dir {
+			t.Errorf("CNI_PATH of the %s: %q, %v", who, got, err)
+		}
+	}
+}

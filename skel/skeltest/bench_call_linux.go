@@ -40,6 +40,7 @@ func (b *Bench) prepare() {
 	if b.Stateless && b.Kind != skel.IPAM {
 		b.Fatalf("Target.Stateless is for IPAM plugins, and the kind is %s", kindName(b.Kind))
 	}
+	b.Path = slices.Clone(b.paths) // what the plugin gets, for Setup
 	b.readConfig()
 	if b.Setup != nil {
 		b.Setup(b)

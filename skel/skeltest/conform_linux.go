@@ -29,7 +29,7 @@ type Target struct {
 	// same process: an empty folder, since every runtime sends one, and what the machine has installed is not the test's.
 	Path []string
 	// Setup prepares the host. It has lo, and p0 and p1, the ends of a veth pair, which stand for the network card
-	// and its cable, up and without addresses.
+	// and its cable, up and without addresses. The Path of b is the CNI_PATH that the plugin gets.
 	Setup func(b *Bench)
 	// Parent is the link of the host that the attachment needs; default "p0".
 	Parent string
