@@ -238,3 +238,16 @@ func TestSetupGetsTheSameCNIPath(t *testing.T) {
 		}
 	}
 }
+
+// A folder of -state that was not there is not there afterwards, nor what is above it.
+func TestStateFolderIsRemovedAgain(t *testing.T) {
+	skeltest.NeedRoot(t)
+	program, dir := command(t), t.TempDir()
+	conf := write(t, "conf", `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`)
+	state := "/var/lib/cni:" + filepath.Join(dir, "new", "state")
+	out, err := exec.Command(program, "-plugin", "../skeltest/testdata/sh-plugin", "-conf", conf, "-state", state, "-run", "^add/works$").CombinedOutput()
+	left, errRead := os.ReadDir(dir)
+	if err != nil || errRead != nil || len(left) > 0 {
+		t.Errorf("%v, %v has been left, %v\n%s", err, left, errRead, out)
+	}
+}

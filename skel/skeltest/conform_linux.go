@@ -40,7 +40,7 @@ type Target struct {
 	// all. What is about leases does not apply to it, and an ADD that does leave something is a failure.
 	Stateless bool
 	// State are the folders in which the plugin and its delegates keep what they know: each requirement begins with
-	// them empty, and what is left there is seen. Default [DefaultState], which it replaces: append to that what is the
+	// them empty, and what is left there is seen. One that is not there is made, and removed at the end. Default [DefaultState], which it replaces: append to that what is the
 	// plugin's own. All of /run and /var/lib/cni is empty at first in any case; every other folder is the machine's.
 	State []string
 	// Volatile are the files of State that may differ when nothing is left; nil means [DefaultVolatile].
@@ -133,6 +133,7 @@ func Conform(t *testing.T, target Target) {
 	if target.Only == nil && testbin.Guest() {
 		t.Skip("thousands of calls: many minutes in an emulated guest")
 	}
+	t.Cleanup(stateFolders(target.state())) // after all subtests
 	again := []string{os.Args[0], "-test.run=" + exactly(name), "-test.count=1", "-test.timeout=10m"}
 	for i, r := range Requirements() {
 		if i > 0 && target.Only != nil && !target.Only.MatchString(r.ID) {
@@ -185,6 +186,7 @@ func Judge(ctx context.Context, target Target, requirements []Requirement, repor
 	if id, here := asked(name); here {
 		os.Exit(serve(target, requirements, id))
 	}
+	defer stateFolders(target.state())()
 	for _, r := range requirements {
 		o := judge(ctx, r, name, os.Args)
 		if ctx.Err() != nil || !report(r, o) {
