@@ -11,7 +11,7 @@ import (
 	"github.com/cnikit/cnikit/internal/testbin"
 )
 
-// shPlugin are the configurations of testdata/sh-plugin, which meets all requirements until it is told not to.
+// shPlugin are the configurations of testdata/sh-plugin, which meets those in the table of faults until it is told not to.
 var shPlugin = map[string]string{
 	"interface": `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin","parent":"p0","ipam":{"type":"sh-ipam"}}`,
 	"no ipam":   `{"cniVersion":"1.1.0","name":"net","type":"sh-plugin"}`,
