@@ -37,3 +37,28 @@ func TestLookSeesEachChangeOfTheState(t *testing.T) {
 		})
 	}
 }
+
+// A filter that is left on a queueing discipline of somebody else's is seen: the discipline is as it was.
+func TestSnapshotSeesFilters(t *testing.T) {
+	ns := NewNS(t)
+	ns.Run("ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1")
+	for _, test := range []struct{ qdisc, filter string }{
+		{"clsact", "dev a0 ingress"}, {"clsact", "dev a0 egress"}, {"ingress", "dev a0 parent ffff:"},
+	} {
+		if out, err := ns.Try("tc", "qdisc", "add", "dev", "a0", test.qdisc); err != nil && strings.Contains(err.Error(), "qdisc kind is unknown") {
+			continue // the kernel has no such thing to be seen
+		} else if err != nil {
+			t.Fatalf("%s: %v %s", test.qdisc, err, out)
+		}
+		before := ns.Snapshot()
+		ns.Run("tc", strings.Fields("filter add "+test.filter+" protocol ip priority 7 u32 match u32 0 0")...)
+		if diff := before.Diff(ns.Snapshot()); !strings.Contains(diff, "+ filter: u32 dev a0 parent ffff:") || !strings.Contains(diff, "priority 7") || strings.Contains(diff, "- ") {
+			t.Errorf("%s, %s: the difference is %q", test.qdisc, test.filter, diff)
+		}
+		ns.Run("tc", strings.Fields("filter del "+test.filter+" priority 7")...)
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("%s, %s: not forgotten: %s", test.qdisc, test.filter, diff)
+		}
+		ns.Run("tc", "qdisc", "del", "dev", "a0", test.qdisc)
+	}
+}

@@ -94,9 +94,9 @@ func gcCalls() []Requirement {
 		Explain: "A folder or a table that is not there yet is nothing to collect, and no error.",
 		Check: func(b *Bench) {
 			b.NeedVersion(netconf.GC)
-			before := b.Look()
+			before := withoutFolders(b.Look()) // host-local makes its store's, to lock it
 			b.Succeeds(b.gc(attachmentsKey, "[]"))
-			b.Same(before, "after GC")
+			b.same(before.Diff(withoutFolders(b.Look())), "after GC")
 		},
 	}, {
 		ID: "gc/old-version", Level: Must, Section: "CNI 1.1.0, 2 (GC), 5 (code 1)",

@@ -14,7 +14,7 @@ import (
 )
 
 // Snapshot is the state of a network namespace: links with all their details, addresses, routes in all
-// tables, rules, permanent neighbours, queueing disciplines and the nft ruleset, one line each, sorted. What changes by itself
+// tables, rules, permanent neighbours, queueing disciplines with their filters and the nft ruleset, one line each, sorted. What changes by itself
 // (learned neighbours, lifetimes, address detection in progress, counters, and the link-local address that the kernel
 // gives a link some time after it is up) is left out.
 type Snapshot []string
@@ -136,6 +136,46 @@ func queues() (s Snapshot, err error) {
 			links[a.LinkIndex] = l.Attrs().Name
 		}
 		s = append(s, fmt.Sprintf("qdisc: %s dev %s parent %s", q.Type(), links[a.LinkIndex], netlink.HandleStr(a.Parent)))
+		parents := []uint32{a.Handle}
+		if q.Type() == "clsact" {
+			parents = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
+		}
+		for _, parent := range parents {
+			filters, err := filters(a.LinkIndex, links[a.LinkIndex], parent)
+			if err != nil {
+				return nil, err
+			}
+			s = append(s, filters...)
+		}
+	}
+	return s, nil
+}
+
+// filters lists those of a queueing discipline, by kind and priority; not those of a class of it. Of what a filter matches
+// nothing is shown: each kind has its own form.
+func filters(index int, link string, parent uint32) (s Snapshot, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETTFILTER, unix.NLM_F_DUMP)
+	request.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: parent})
+	all, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWTFILTER)
+	for again := 0; errors.Is(err, netlink.ErrDumpInterrupted) && again < 10; again++ {
+		all, err = request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWTFILTER)
+	}
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // the link or the queueing discipline has gone meanwhile
+	} else if err != nil {
+		return nil, fmt.Errorf("list filters of %q: %w", link, err)
+	}
+	for _, m := range all {
+		tc := nl.DeserializeTcMsg(m)
+		attrs, err := nl.ParseRouteAttr(m[tc.Len():])
+		if err != nil {
+			return nil, fmt.Errorf("a filter of %q: %w", link, err)
+		}
+		for _, attr := range attrs {
+			if attr.Attr.Type == nl.TCA_KIND {
+				s = append(s, fmt.Sprintf("filter: %s dev %s parent %s priority %d", nl.BytesToString(attr.Value), link, netlink.HandleStr(parent), tc.Info>>16))
+			}
+		}
 	}
 	return s, nil
 }
