@@ -152,7 +152,7 @@ func TestNamespaceOfAnotherKind(t *testing.T) {
 	for _, mappings := range []string{"", tcp8080} {
 		call := add(ns, mappings, "")
 		call.Netns = "/proc/self/ns/uts"
-		call.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "CNI_NETNS")
+		call.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidEnvironment, "CNI_NETNS")
 	}
 }
 

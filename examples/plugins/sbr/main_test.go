@@ -84,7 +84,7 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "a table that is none", conf: `,"table":-1`, code: netconf.CodeInvalidNetworkConfig, words: "table -1"},
 		{name: "no addresses", prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/x"}]}`, code: netconf.CodeInvalidNetworkConfig, words: "no address"},
 		// An index that leads nowhere had the routes of the whole interface moved.
-		{name: "an index that is none", prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/x"}],"ips":[{"address":"10.2.0.2/24","interface":7}]}`, code: netconf.CodeDecodingFailure, words: "index 7"},
+		{name: "an index that is none", prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/x"}],"ips":[{"address":"10.2.0.2/24","interface":7}]}`, code: netconf.CodeInvalidNetworkConfig, words: "index 7"},
 		{name: "another interface's address", prev: `{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"/x"},{"name":"x","sandbox":"/x"}],"ips":[{"address":"10.2.0.2/24","interface":1}]}`, code: netconf.CodeInvalidNetworkConfig, words: "no address"},
 	}
 	for _, test := range tests {
