@@ -1,6 +1,7 @@
 package nat_test
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -64,7 +65,11 @@ func TestBesideTablesOfOthers(t *testing.T) {
 			answers(t, l.client, "tcp", "192.0.2.1:8082", "b 192.0.2.9") // claimed by both: a service stays a service
 			answers(t, nil, "tcp", "127.0.0.1:8081", "a 10.1.0.1")
 			answers(t, c.NS, "tcp", "192.0.2.1:8083", "b 10.1.0.1")
-			answers(t, c.NS, "tcp", "10.96.0.10:80", "b 10.1.0.4") // by a service, whose source is kept, although b has a mapped port
+			// By a service, whose source is kept, although b has a mapped port: b's answer crosses the bridge alone, and only with
+			// br_netfilter, which service proxies ask for, it is translated back. Debian's 6.12 has it as a module.
+			if _, err := os.Stat("/proc/sys/net/bridge/bridge-nf-call-iptables"); err == nil {
+				answers(t, c.NS, "tcp", "10.96.0.10:80", "b 10.1.0.4")
+			}
 			answers(t, c.NS, "tcp", "192.0.2.9:80", "client 192.0.2.1")
 			for _, x := range []*container{a, b, c} {
 				if err := (nat.PortMap{}).Delete(t.Context(), l.host, x.Owner, x.addrs); err != nil {
