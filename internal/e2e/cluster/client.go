@@ -28,6 +28,7 @@ type Error struct {
 	Message string
 }
 
+// Error names the operation, the status and what the server said.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %d %s: %s", e.Op, e.Code, e.Reason, e.Message)
 }
