@@ -1,0 +1,14 @@
+// Package device finds the devices that the node has given to a pod, and gives each network its own.
+//
+//	ids, err := device.Sources{API: client}.Assign(ctx, pod, []device.Want{{}, {Resource: "vendor.example/nic"}})
+//	network, err = device.Inject(network, ids[1])
+//
+// Who is asked, in this order: kubelet by its pod-resources service (v1, over gRPC on a unix socket), because it is the
+// interface that is made for this; the checkpoint file of kubelet's device manager, where the service is not there (a
+// kubelet before 1.20) or does not answer; for a claim of dynamic resource allocation the API server. The
+// devices of a resource are in the order of the pod's containers, and within a container in that of their IDs: kubelet
+// itself has no order, its answer is another one each time.
+//
+// It reads what kubelet and device plugins have, writes only the attachments' device-info files, and remembers nothing:
+// CHECK and DEL go by the record, in which the configuration has its device.
+package device
