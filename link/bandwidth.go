@@ -19,7 +19,8 @@ import (
 // if nothing had been. The ifb carries the owner's mark, so that GC finds it; its name is [Owner.IfbName]. Where subnets are
 // given the root is an htb with one class, for a tbf has no filters.
 //
-// The discipline at the root and the filters have the number [ShapeHandle], by which DEL knows them.
+// The discipline at the root and the filters have the number [ShapeHandle], by which DEL knows them. The clsact that the filters
+// are in has no number of its own: that we made it is written on the filters, as the class of those that lead to the ifb.
 type Bandwidth struct {
 	Ingress Rate // into the container
 	Egress  Rate // out of it
@@ -141,6 +142,9 @@ func (b Bandwidth) Add(ctx context.Context, req *netconf.Request) error {
 			warn(req, "a burst below one packet would let none through: it is raised to one", "direction", name, "burst", uint64(r.Burst))
 		}
 	}
+	if err := b.note(req, p.host, outer); err != nil {
+		return netconf.Unchanged(err)
+	}
 	ifb, err := b.create(ctx, p.host, outer, p.Owner, func() { try.made.Store(true) })
 	if err != nil {
 		return err
@@ -149,6 +153,27 @@ func (b Bandwidth) Add(ctx context.Context, req *netconf.Request) error {
 		req.AddInterface(describe(ifb, ""))
 	}
 	return nil
+}
+
+// entered is what is kept for DEL.
+type entered struct {
+	linkID      // the host's end
+	Made   bool // it had no ingress and no clsact before
+}
+
+func (b Bandwidth) key() string { return "link.bandwidth" }
+
+// note writes down whether the clsact will be ours: the kernel gives all of them the same handle, and the mark that our filters
+// carry comes after it. A second ADD may write over it, since then the filters tell.
+func (b Bandwidth) note(req *netconf.Request, host *NS, outer netlink.Link) error {
+	if b.Egress.Rate == 0 || req.State == nil {
+		return nil
+	}
+	there, err := hasIngress(host, outer)
+	if err != nil {
+		return err
+	}
+	return keep(req, b.key(), entered{idOf(host, outer), !there})
 }
 
 // Check is Verify.
@@ -190,7 +215,17 @@ func (b Bandwidth) Del(ctx context.Context, req *netconf.Request) error {
 			return err
 		}
 	}
-	return netconf.Join(b.Delete(ctx, p.host, outer, p.Owner), deleteUnmarked(ctx, p.host, req.Prev))
+	var before entered
+	there, err := kept(req, b.key(), &before)
+	if err != nil {
+		return err
+	}
+	made := there && outer != nil && before.Made && before.is(p.host, outer)
+	err = netconf.Join(b.remove(ctx, p.host, outer, p.Owner, made), deleteUnmarked(ctx, p.host, req.Prev))
+	if err != nil || !there {
+		return err
+	}
+	return forget(req, b.key())
 }
 
 // deleteUnmarked takes away an ifb that the reference plugin has made, before an upgrade: it is named in the prevResult, with its

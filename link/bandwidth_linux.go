@@ -252,10 +252,17 @@ func (b Bandwidth) classify(index int) []*netlink.U32 {
 	return filters(index, shapeRoot, matches(slices.Concat(b.Unshaped, b.Shaped), true), func(f *netlink.U32) { f.ClassId = class })
 }
 
+// madeIngress is the class of the filters that lead to the ifb where the clsact is ours. There is no such class: for these
+// filters it has no effect.
+var madeIngress = netlink.MakeHandle(ShapeHandle, 1)
+
 // redirects are the filters for what comes out of the container: those that are not limited end the search without doing
-// anything, and the rest, or those alone that are limited, go to the ifb.
-func (b Bandwidth) redirects(index, ifb int) []*netlink.U32 {
+// anything, and the rest, or those alone that are limited, go to the ifb. made tells that the clsact is ours.
+func (b Bandwidth) redirects(index, ifb int, made bool) []*netlink.U32 {
 	redirect := func(f *netlink.U32) {
+		if made {
+			f.ClassId = madeIngress
+		}
 		f.Actions = []netlink.Action{&netlink.MirredAction{
 			ActionAttrs: netlink.ActionAttrs{Action: netlink.TC_ACT_STOLEN}, MirredAction: netlink.TCA_EGRESS_REDIR, Ifindex: ifb,
 		}}
@@ -278,17 +285,39 @@ func addFilter(ctx context.Context, host *NS, name string, f *netlink.U32) error
 // filters: ours come behind them.
 func (b Bandwidth) redirect(ctx context.Context, host *NS, outer, ifb netlink.Link) error {
 	index, name := outer.Attrs().Index, outer.Attrs().Name
-	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
-	err := alter(ctx, "qdisc add", "clsact dev "+name, func() error { return unknown("clsact", host.Handle().QdiscAdd(clsact)) })
+	err := alter(ctx, "qdisc add", "clsact dev "+name, func() error { return unknown("clsact", host.Handle().QdiscAdd(clsact(index))) })
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	for _, f := range b.redirects(index, ifb.Attrs().Index) {
+	for _, f := range b.redirects(index, ifb.Attrs().Index, err == nil) {
 		if err := addFilter(ctx, host, name, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func clsact(index int) *netlink.Clsact {
+	return &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
+}
+
+// hasIngress tells whether a link has an ingress or a clsact. It asks for that one alone: a list is of the disciplines of all
+// links of the host. netlink has no call for it.
+func hasIngress(host *NS, l netlink.Link) (bool, error) {
+	at := clsact(l.Attrs().Index)
+	req := nl.NewNetlinkRequest(unix.RTM_GETQDISC, unix.NLM_F_ECHO|unix.NLM_F_ACK) // without the first some kernels answer to nobody
+	req.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(at.LinkIndex), Handle: at.Handle, Parent: at.Parent})
+	err := host.Do(func() error {
+		_, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWQDISC)
+		return err
+	})
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL): // it has had one, or never
+		return false, nil
+	}
+	return false, &Error{Op: "qdisc get", Name: l.Attrs().Name, Err: err}
 }
 
 // Ensure is Create where nothing is limited. What differs is taken away and made anew: for that moment nothing is limited.

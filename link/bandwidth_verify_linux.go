@@ -31,7 +31,7 @@ func (b Bandwidth) Verify(_ context.Context, host *NS, outer netlink.Link, o Own
 	}
 	var want []*netlink.U32
 	if b.Egress.Rate > 0 {
-		want = b.redirects(outer.Attrs().Index, index)
+		want = b.redirects(outer.Attrs().Index, index, false)
 	}
 	errs = append(errs, sameFilters(host, outer, netlink.HANDLE_MIN_INGRESS, "the filters of what comes out", want))
 	return netconf.Join(errs...)
@@ -170,9 +170,16 @@ func texts(list []*netlink.U32) []string {
 	return out
 }
 
-// Delete takes the limits away, as far as they are ours: the filters, and the clsact if it then has none; the discipline at
-// the root; the ifb, if it is the owner's. outer may be nil: it has gone, and all but the ifb with it. What is gone is no error.
+// Delete takes the limits away, as far as they are ours: the filters, and the clsact if Create has made it and it then has
+// none; the discipline at the root; the ifb, if it is the owner's. outer may be nil: it has gone, and all but the ifb with it.
+// What is gone is no error. Where Create ended between the clsact and its first filter an empty clsact stays; the step
+// takes that too.
 func (b Bandwidth) Delete(ctx context.Context, host *NS, outer netlink.Link, o Owner) error {
+	return b.remove(ctx, host, outer, o, false)
+}
+
+// remove is Delete; made tells that the clsact is ours, if its filters do not.
+func (b Bandwidth) remove(ctx context.Context, host *NS, outer netlink.Link, o Owner, made bool) error {
 	ifb, err := find(host, o.IfbName())
 	if o.Network == "" { // the name cannot be derived
 		ifb, err = labelledIfb(host, o)
@@ -180,12 +187,11 @@ func (b Bandwidth) Delete(ctx context.Context, host *NS, outer netlink.Link, o O
 	if err != nil {
 		return err
 	}
-	began := ifb != nil && ifb.Type() == ifbKind && o.Owns(ifb)
 	var errs []error
 	if outer != nil {
-		errs = append(errs, removeRedirects(ctx, host, outer, began), removeRoot(ctx, host, outer))
+		errs = append(errs, removeRedirects(ctx, host, outer, made), removeRoot(ctx, host, outer))
 	}
-	if err := netconf.Join(errs...); err != nil || !began {
+	if err := netconf.Join(errs...); err != nil || ifb == nil || ifb.Type() != ifbKind || !o.Owns(ifb) {
 		return err
 	}
 	return remove(ctx, host, ifb) // last: it says that there may be the rest
@@ -204,29 +210,37 @@ func labelledIfb(host *NS, o Owner) (netlink.Link, error) {
 	return links[i], nil
 }
 
-// removeRedirects comes before the ifb goes: a filter that sends packets to what is gone drops them. A clsact without a
-// filter is ours if Create has begun with it.
-func removeRedirects(ctx context.Context, host *NS, outer netlink.Link, began bool) error {
+// removeRedirects comes before the ifb goes: a filter that sends packets to what is gone drops them. Where the clsact is ours
+// and has no filter of others it goes with ours, in one request: what ends between two would leave it empty, and nobody's.
+func removeRedirects(ctx context.Context, host *NS, outer netlink.Link, made bool) error {
 	ours, others, err := filtersOf(host, outer, netlink.HANDLE_MIN_INGRESS)
-	if err != nil || len(ours) == 0 && !began {
+	if err != nil {
+		return err
+	}
+	made = made || slices.ContainsFunc(ours, func(f *netlink.U32) bool { return f.ClassId == madeIngress && len(f.Actions) > 0 })
+	if made && !others {
+		_, others, err = filtersOf(host, outer, netlink.HANDLE_MIN_EGRESS)
+	}
+	if err != nil {
 		return err
 	}
 	name := outer.Attrs().Name
+	if made && !others {
+		err := alter(ctx, "qdisc del", "clsact dev "+name, func() error { return host.Handle().QdiscDel(clsact(outer.Attrs().Index)) })
+		return unlessGone(err)
+	}
 	for _, f := range ours { // all of a priority go with the first
 		all := &netlink.U32{FilterAttrs: netlink.FilterAttrs{LinkIndex: f.LinkIndex, Parent: f.Parent, Priority: f.Priority, Protocol: f.Protocol}}
 		err := alter(ctx, "filter del", fmt.Sprintf("priority %d dev %s", f.Priority, name), func() error { return host.Handle().FilterDel(all) })
-		if err != nil && !Gone(err) && !errors.Is(err, unix.EINVAL) {
+		if err := unlessGone(err); err != nil {
 			return err
 		}
 	}
-	if others {
-		return nil
-	}
-	if _, others, err := filtersOf(host, outer, netlink.HANDLE_MIN_EGRESS); err != nil || others {
-		return err
-	}
-	clsact := &netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: outer.Attrs().Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}}
-	err = alter(ctx, "qdisc del", "clsact dev "+name, func() error { return host.Handle().QdiscDel(clsact) })
+	return nil
+}
+
+// unlessGone is nil for the answers to the deletion of a discipline or filter that is not there, or is another by now.
+func unlessGone(err error) error {
 	if Gone(err) || errors.Is(err, unix.EINVAL) {
 		return nil
 	}
@@ -237,9 +251,5 @@ func removeRedirects(ctx context.Context, host *NS, outer netlink.Link, began bo
 // links of the host is needed.
 func removeRoot(ctx context.Context, host *NS, outer netlink.Link) error {
 	root := &netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: outer.Attrs().Index, Handle: shapeRoot, Parent: netlink.HANDLE_ROOT}}
-	err := alter(ctx, "qdisc del", "root dev "+outer.Attrs().Name, func() error { return host.Handle().QdiscDel(root) })
-	if Gone(err) || errors.Is(err, unix.EINVAL) {
-		return nil
-	}
-	return err
+	return unlessGone(alter(ctx, "qdisc del", "root dev "+outer.Attrs().Name, func() error { return host.Handle().QdiscDel(root) }))
 }
