@@ -62,3 +62,29 @@ func TestSnapshotSeesFilters(t *testing.T) {
 		ns.Run("tc", "qdisc", "del", "dev", "a0", test.qdisc)
 	}
 }
+
+// So is one that is left on a class of somebody else's, and the class.
+func TestSnapshotSeesClassesAndTheirFilters(t *testing.T) {
+	ns := NewNS(t)
+	ns.Run("ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1")
+	if out, err := ns.Try("tc", strings.Fields("qdisc add dev a0 root handle 1: htb")...); err != nil && strings.Contains(err.Error(), "qdisc kind is unknown") {
+		t.Skip("the kernel has no htb, and so no classes")
+	} else if err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	ns.Run("tc", strings.Fields("class add dev a0 parent 1: classid 1:1 htb rate 100mbit")...)
+	before := ns.Snapshot()
+	for _, change := range []struct{ do, undo, seen string }{
+		{"class add dev a0 parent 1:1 classid 1:2 htb rate 10mbit", "class del dev a0 classid 1:2", "+ class: htb dev a0 parent 1:1 classid 1:2\n"},
+		{"filter add dev a0 parent 1:1 protocol ip priority 7 u32 match u32 0 0", "filter del dev a0 parent 1:1 priority 7", "+ filter: u32 dev a0 parent 1:1 priority 7\n"},
+	} {
+		ns.Run("tc", strings.Fields(change.do)...)
+		if diff := before.Diff(ns.Snapshot()); !strings.Contains(diff, change.seen) || strings.Contains(diff, "- ") {
+			t.Errorf("%s: the difference is %q", change.do, diff)
+		}
+		ns.Run("tc", strings.Fields(change.undo)...)
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("%s: not forgotten: %s", change.undo, diff)
+		}
+	}
+}

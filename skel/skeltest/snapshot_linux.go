@@ -1,7 +1,6 @@
 package skeltest
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,9 +13,9 @@ import (
 )
 
 // Snapshot is the state of a network namespace: links with all their details, addresses, routes in all
-// tables, rules, permanent neighbours, queueing disciplines with their filters and the nft ruleset, one line each, sorted. What changes by itself
-// (learned neighbours, lifetimes, address detection in progress, counters, and the link-local address that the kernel
-// gives a link some time after it is up) is left out.
+// tables, rules, permanent neighbours, queueing disciplines with their classes and filters, and the nft
+// ruleset, one line each, sorted. What changes by itself (learned neighbours, lifetimes, address detection in progress,
+// counters, and the link-local address that the kernel gives a link some time after it is up) is left out.
 type Snapshot []string
 
 // everything is what ip says, which is also what a reader of a difference knows; of rules it lists those of IPv4 only. One ip
@@ -105,78 +104,6 @@ func snapshot() (s Snapshot, err error) {
 		}
 	}
 	slices.Sort(s)
-	return s, nil
-}
-
-// queues lists the queueing disciplines that somebody has given to a link; the line of the link has the one at its root
-// only, and of that the kind. Those that the kernel gives by itself have no handle.
-func queues() (s Snapshot, err error) {
-	all, err := netlink.QdiscList(nil)
-	for again := 0; errors.Is(err, netlink.ErrDumpInterrupted) && again < 10; again++ {
-		all, err = netlink.QdiscList(nil)
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, nil // a kernel without any
-	} else if err != nil {
-		return nil, fmt.Errorf("list queueing disciplines: %w", err)
-	}
-	links := map[int]string{}
-	for _, q := range all {
-		a := q.Attrs()
-		if a.Handle == 0 {
-			continue
-		}
-		if links[a.LinkIndex] == "" {
-			l, err := netlink.LinkByIndex(a.LinkIndex)
-			if errors.As(err, new(netlink.LinkNotFoundError)) {
-				continue // it has gone meanwhile
-			} else if err != nil {
-				return nil, fmt.Errorf("the link of a queueing discipline: %w", err)
-			}
-			links[a.LinkIndex] = l.Attrs().Name
-		}
-		s = append(s, fmt.Sprintf("qdisc: %s dev %s parent %s", q.Type(), links[a.LinkIndex], netlink.HandleStr(a.Parent)))
-		parents := []uint32{a.Handle}
-		if q.Type() == "clsact" {
-			parents = []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS}
-		}
-		for _, parent := range parents {
-			filters, err := filters(a.LinkIndex, links[a.LinkIndex], parent)
-			if err != nil {
-				return nil, err
-			}
-			s = append(s, filters...)
-		}
-	}
-	return s, nil
-}
-
-// filters lists those of a queueing discipline, by kind and priority; not those of a class of it. Of what a filter matches
-// nothing is shown: each kind has its own form.
-func filters(index int, link string, parent uint32) (s Snapshot, err error) {
-	request := nl.NewNetlinkRequest(unix.RTM_GETTFILTER, unix.NLM_F_DUMP)
-	request.AddData(&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: parent})
-	all, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWTFILTER)
-	for again := 0; errors.Is(err, netlink.ErrDumpInterrupted) && again < 10; again++ {
-		all, err = request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWTFILTER)
-	}
-	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
-		return nil, nil // the link or the queueing discipline has gone meanwhile
-	} else if err != nil {
-		return nil, fmt.Errorf("list filters of %q: %w", link, err)
-	}
-	for _, m := range all {
-		tc := nl.DeserializeTcMsg(m)
-		attrs, err := nl.ParseRouteAttr(m[tc.Len():])
-		if err != nil {
-			return nil, fmt.Errorf("a filter of %q: %w", link, err)
-		}
-		for _, attr := range attrs {
-			if attr.Attr.Type == nl.TCA_KIND {
-				s = append(s, fmt.Sprintf("filter: %s dev %s parent %s priority %d", nl.BytesToString(attr.Value), link, netlink.HandleStr(parent), tc.Info>>16))
-			}
-		}
-	}
 	return s, nil
 }
 
