@@ -88,3 +88,57 @@ func TestSnapshotSeesClassesAndTheirFilters(t *testing.T) {
 		}
 	}
 }
+
+// Each sysctl of a link that can be written is seen when it changes, under its name; what is of all links is not.
+func TestSnapshotSeesSysctls(t *testing.T) {
+	ns := NewNS(t)
+	ns.Run("ip", "link", "add", "a0", "type", "veth", "peer", "name", "a1")
+	write := func(path, value string) (err error) {
+		ns.Do(func() { err = os.WriteFile("/proc/sys/net/"+path, []byte(value), 0) })
+		return err
+	}
+	for family, all := range map[string][]sysctl{"ipv4": sysctls4, "ipv6": sysctls6} {
+		seen := 0
+		for _, s := range all {
+			dir := family + "/conf/a0/"
+			if s.name == "" {
+				continue
+			}
+			out, err := ns.Try("cat", "/proc/sys/net/"+dir+s.name)
+			if err != nil {
+				continue // not in this kernel
+			}
+			was := strings.TrimSpace(out)
+			before, other := ns.Snapshot(), "1"
+			if was == "1" {
+				other = "0"
+			}
+			if write(dir+s.name, other) != nil {
+				continue // only the kernel writes it
+			}
+			seen++
+			if now := strings.TrimSpace(ns.Run("cat", "/proc/sys/net/"+dir+s.name)); now == was {
+				t.Errorf("%s is %s, and stays so", dir+s.name, was)
+			}
+			if diff := before.Diff(ns.Snapshot()); !strings.Contains(diff, " sysctl: net."+family+".conf.a0."+s.name+" = ") || strings.Count(diff, "net."+family) > 2 {
+				t.Errorf("%s from %s to %s: the difference is %q", dir+s.name, was, other, diff)
+			}
+			if err := write(dir+s.name, was); err != nil {
+				t.Error(err)
+			}
+			if diff := before.Diff(ns.Snapshot()); diff != "" {
+				t.Errorf("%s: not forgotten: %s", dir+s.name, diff)
+			}
+		}
+		if seen < 25 {
+			t.Errorf("of %s only %d could be written", family, seen)
+		}
+		before := ns.Snapshot()
+		if err := write(family+"/conf/all/forwarding", "1"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := before.Diff(ns.Snapshot()); diff != "" {
+			t.Errorf("forwarding of all links: %s", diff)
+		}
+	}
+}

@@ -18,10 +18,10 @@ func deleteRequirements() []Requirement { return slices.Concat(deletePlain(), de
 // deletePlain are about DEL in the order of things, and of what is somebody else's.
 func deletePlain() []Requirement {
 	return []Requirement{{
-		ID: "del/all", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
-		Text:    "DEL takes away all that ADD has made: on the host, in the namespace, in the stores.",
-		Explain: "What DEL leaves adds up: addresses run out, and names are taken. Look at what is listed as left, and at which part of your DEL returned before it came there.",
-		Check:   func(b *Bench) { delAfterAdd(b, "DEL", func(*Container, *Call) {}) },
+		ID: "del/all", Level: Must, Section: "CNI 1.1.0, 2 (DEL: \"un-apply modifications\")",
+		Text:    "DEL takes away all that ADD has made: on the host, in the namespace, in the stores; what ADD has changed is as before.",
+		Explain: "What DEL leaves adds up: addresses run out, and names are taken. Look at what is listed as left, and at which part of your DEL returned before it came there. What you change (an MTU, a sysctl of a link) you write down before, to give it back.",
+		Check:   delAll,
 	}, {
 		ID: "del/twice", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
 		Text:    "DEL succeeds again when all is gone.",
@@ -128,6 +128,21 @@ func deleteOdd() []Requirement {
 		Explain: "An administrator edits the configuration while pods run, or removes the plugin's options. A DEL that validates like ADD keeps these pods for ever. Read on DEL only what DEL needs, and take a default for the rest.",
 		Check:   delBadConfig,
 	}}
+}
+
+// delAll looks into the container before anything of the plugin was there, too: what all attachments of a network share, and
+// what therefore may stay after the first of them, is on the host.
+func delAll(b *Bench) {
+	c := b.Container()
+	inside := func() Snapshot {
+		return slices.DeleteFunc(b.Look(c), func(l string) bool { return !strings.HasPrefix(l, c.Add.ContainerID+": ") })
+	}
+	untouched := inside()
+	before := b.Settle(c)
+	b.same(untouched.Diff(inside()), "after the first ADD and DEL, the container")
+	b.Attach(c)
+	b.Succeeds(c.Del())
+	b.Same(before, "after DEL", c)
 }
 
 // delOddNetns ends attachments whose namespaces are gone, and whose paths lead to something else now. Another one lives.

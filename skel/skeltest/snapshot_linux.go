@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshot is the state of a network namespace: links with all their details, addresses, routes in all
-// tables, rules, permanent neighbours, queueing disciplines with their classes and filters, and the nft
+// tables, rules, permanent neighbours, queueing disciplines with their classes and filters, the sysctls of links, and the nft
 // ruleset, one line each, sorted. What changes by itself (learned neighbours, lifetimes, address detection in progress,
 // counters, and the link-local address that the kernel gives a link some time after it is up) is left out.
 type Snapshot []string
@@ -92,6 +92,11 @@ func snapshot() (s Snapshot, err error) {
 		return nil, err
 	}
 	s = append(s, queues...)
+	sysctls, err := sysctls()
+	if err != nil {
+		return nil, err
+	}
+	s = append(s, sysctls...)
 	if anyTable() {
 		ruleset, err := run("nft", "--stateless", "list", "ruleset")
 		if err != nil {
