@@ -8,16 +8,15 @@
 //	err = client.PatchStatus(ctx, pod, map[string]*string{"k8s.v1.cni.cncf.io/network-status": &text})
 //	err = client.Flush(ctx)
 //
-// It is net/http and a reader of YAML. client-go's rest and clientcmd, without its clientset, would add 12 MB to the
-// program and 3 ms to every start; net/http comes with gRPC anyway.
+// It is net/http and a reader of YAML. The same with client-go's rest and clientcmd, without its clientset, makes the
+// program 4.7 MB larger and each start 0.6 ms longer (16.8 and 12.1 MB with gRPC, which brings net/http; 2.9 and 2.4 ms).
 //
 // What it does by itself:
 //
 //   - A request that was not answered, or with 429, 500, 502, 503 or 504, is made again until the context ends, after 50
 //     ms at first, then twice as long up to 2 s, or after what Retry-After says. All requests may be repeated: the
 //     patch sets the same values again, an event has one name in all tries.
-//   - The token's file is read again by each [Load], and once more when the server refuses the token, for kubelet
-//     replaces it every hour.
+//   - The token's file is read for each request, and a client certificate's for each handshake: kubelet replaces them.
 //   - One connection: HTTP/2, where the server has it, so that definitions are read at the same time without another
 //     handshake.
 //   - A patch names the pod's UID, so that it never describes another pod of the same name.
