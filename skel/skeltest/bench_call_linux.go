@@ -45,6 +45,7 @@ func (b *Bench) prepare() {
 	if b.Setup != nil {
 		b.Setup(b)
 	}
+	b.haveSetUp()
 	b.parent = b.hasParent()
 	a := b.Run(Call{Command: netconf.Version, Config: `{"cniVersion":"1.0.0"}`})
 	var info struct{ SupportedVersions []string }

@@ -32,6 +32,8 @@ type Bench struct {
 	skipped  bool
 	number   int
 	cleanups []func()
+	setUp    map[int]string // what Setup has started, and when each began
+	lasting  map[int]string // what has been left behind
 }
 
 // judge runs the check and tells what became of it.

@@ -28,6 +28,8 @@ var faults = []struct{ config, fault, ids string }{
 	{"no ipam", "the container alone is the key", "add/two-interfaces"},
 	{"interface", "the address is forgotten", "add/again del/all del/no-netns"},
 	{"interface", "dies by SIGTERM", "add/terminated"},
+	{"no ipam", "a process stays", "del/all del/twice"},
+	{"chained", "a process stays", "del/all"},
 	{"chained", "the old MTU is not given back", "del/all"},
 	{"chained", "a sysctl stays", "del/all"},
 	{"no ipam", "a sysctl of the host stays", "del/all"},

@@ -14,16 +14,17 @@ import (
 // byItself is what comes and goes without anybody's doing: link-local addresses, and what follows from them.
 var byItself = regexp.MustCompile(`inet6 fe80::|fe80::/64|ff00::/8|anycast fe80::`)
 
-// Look takes a snapshot of the host, the containers and the folders of the state.
+// Look takes a snapshot of the host, the containers and the folders of the state, and of what runs in the background.
 func (b *Bench) Look(containers ...*Container) Snapshot {
 	b.Helper()
+	left := b.background() // first: what is about to end may still change the rest
 	all := prefixed("host", HostSnapshot(b))
 	for _, c := range containers {
 		if c.Alive() {
 			all = append(all, prefixed(c.Add.ContainerID, c.Snapshot())...)
 		}
 	}
-	all = slices.DeleteFunc(all, byItself.MatchString)
+	all = append(slices.DeleteFunc(all, byItself.MatchString), left...)
 	for _, dir := range b.state() {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || path == dir || b.Volatile.MatchString(path) {

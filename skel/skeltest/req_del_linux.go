@@ -19,8 +19,8 @@ func deleteRequirements() []Requirement { return slices.Concat(deletePlain(), de
 func deletePlain() []Requirement {
 	return []Requirement{{
 		ID: "del/all", Level: Must, Section: "CNI 1.1.0, 2 (DEL: \"un-apply modifications\")",
-		Text:    "DEL takes away all that ADD has made: on the host, in the namespace, in the stores; what ADD has changed is as before.",
-		Explain: "What DEL leaves adds up: addresses run out, and names are taken. Look at what is listed as left, and at which part of your DEL returned before it came there. What you change (an MTU, a sysctl of a link) you write down before, to give it back.",
+		Text:    "DEL takes away all that ADD has made: on the host, in the namespace, in the stores, and in the background; what ADD has changed is as before.",
+		Explain: "What DEL leaves adds up: addresses run out, names are taken, and a process that stays holds its memory, and the namespace, for as long as the node is up. Look at what is listed as left, and at which part of your DEL returned before it came there. What you change (an MTU, a sysctl of a link) you write down before, to give it back; a process that you start you write down too, with the time of its start, and end it; better is to start none.",
 		Check:   delAll,
 	}, {
 		ID: "del/twice", Level: Must, Section: "CNI 1.1.0, 2 (DEL)",
