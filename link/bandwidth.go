@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"sort"
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -112,6 +113,25 @@ func (r Rate) bucket(mtu int) bucket {
 	k.buffer = uint32(min(ticks+1, math.MaxUint32)) // rounded down it would be less than a packet
 	k.limit = uint32(min(k.burst+k.rate/40, math.MaxUint32))
 	return k
+}
+
+// made is the bucket as it was computed for have, at the MTU that the link had then: a later plugin, or the administrator, may
+// have given it another one. It is that for mtu, which the link has now, where no MTU leads to have. Where limit is 0 only
+// the buffer is compared.
+func (r Rate) made(have bucket, mtu int) bucket {
+	same := func(k bucket) bool { return k.buffer == have.buffer && (have.limit == 0 || k.limit == have.limit) }
+	now := r.bucket(mtu)
+	if same(now) {
+		return now
+	}
+	i := sort.Search(maxMTU-minMTU, func(i int) bool { // both grow with the MTU
+		k := r.bucket(minMTU + i)
+		return k.buffer >= have.buffer && k.limit >= have.limit
+	})
+	if k := r.bucket(minMTU + i); same(k) {
+		return k
+	}
+	return now
 }
 
 // String is for messages.

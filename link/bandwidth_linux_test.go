@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -66,8 +67,8 @@ func octets(t *testing.T, in func(string, ...string) string) (n int) {
 }
 
 // blast sends datagrams of 1000 bytes from one end to an address of the other as fast as they go, and tells how many bytes
-// of IP have come through, and how long that took.
-func blast(t *testing.T, from func(func()), address string, in func(string, ...string) string, datagrams int) (received int, took time.Duration) {
+// of IP have come through, and how long that took. try runs a program at the sender's end.
+func blast(t *testing.T, from func(func()), try func(string, ...string) (string, error), address string, in func(string, ...string) string, datagrams int) (received int, took time.Duration) {
 	t.Helper()
 	to := &net.UDPAddr{IP: net.ParseIP(address), Port: 9}
 	before := octets(t, in)
@@ -83,13 +84,19 @@ func blast(t *testing.T, from func(func()), address string, in func(string, ...s
 			_, _ = c.WriteTo(make([]byte, 1000), to) // a full queue is what is looked for
 		}
 	})
-	// What waits in a bucket is gone in little time; the counter stands still then.
-	for last := -1; last != received; {
-		last = received
-		time.Sleep(100 * time.Millisecond)
-		received = octets(t, in) - before
-	}
+	// A queue gives out in the order in which it took: when a ping has come through that, all before it has.
+	skeltest.Eventually(t, "a ping comes through behind the datagrams", func() bool {
+		_, err := try("ping", "-n", "-c", "1", "-W", "1", address)
+		return err == nil
+	})
+	received = octets(t, in) - before
 	return received, time.Since(begun)
+}
+
+// onHost runs a program on the host, which may fail.
+func onHost(name string, args ...string) (string, error) {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	return string(out), err
 }
 
 // TestBandwidth: what gets through is the burst and what the rate allows for the time, in each direction; what the subnets
@@ -126,14 +133,15 @@ func TestBandwidth(t *testing.T) {
 				name string
 				end  string // of the addresses
 				from func(func())
+				try  func(string, ...string) (string, error)
 				in   func(string, ...string) string
 				rate link.Rate
 			}{
-				{"ingress", "2", func(f func()) { f() }, container.Run, both.Ingress},
-				{"egress", "1", container.Do, host, both.Egress},
+				{"ingress", "2", func(f func()) { f() }, onHost, container.Run, both.Ingress},
+				{"egress", "1", container.Do, container.Try, host, both.Egress},
 			} {
 				for _, network := range append(test.limited, test.free...) {
-					got, took := blast(t, direction.from, network+direction.end, direction.in, datagrams)
+					got, took := blast(t, direction.from, direction.try, network+direction.end, direction.in, datagrams)
 					burst := int(direction.rate.Burst) / 8
 					allowed := burst + int(took.Seconds()*float64(direction.rate.Rate)/8) + 20_000 // headers of Ethernet do not count here, other packets do
 					free := slices.Contains(test.free, network)

@@ -71,6 +71,38 @@ func TestBandwidthCheck(t *testing.T) {
 	}
 }
 
+// TestBandwidthCheckAfterAnotherMTU: a burst that was derived from the MTU of the host's end is right after that has
+// changed; one that no MTU leads to is not.
+func TestBandwidthCheckAfterAnotherMTU(t *testing.T) {
+	little := link.Rate{Rate: 800_000}               // a burst of two packets
+	raised := link.Rate{Rate: 8 * mbit, Burst: 8000} // to one packet
+	for name, step := range map[string]link.Bandwidth{
+		"two packets": {Ingress: little, Egress: little}, "raised": {Ingress: raised, Egress: raised},
+		"with a class": {Ingress: little, Unshaped: some().Unshaped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, p, call := shaped(t, step)
+			a := call.Run(t.Context(), t, p).OK(t)
+			check := call.With(netconf.Check).WithPrev(a)
+			for _, mtu := range []string{"1400", "9000", "65535", "68"} {
+				skeltest.Host(t, "ip", "link", "set", "vh", "mtu", mtu)
+				check.Run(t.Context(), t, p).OK(t)
+			}
+			change := "tc qdisc change dev vh root handle 4343: tbf rate 800kbit burst 100000 latency 25ms"
+			switch name {
+			case "raised":
+				change = strings.Replace(change, "800kbit", "8mbit", 1)
+			case "with a class":
+				change = "tc class change dev vh classid 4343:1 htb rate 800kbit burst 100000"
+			}
+			skeltest.Host(t, "sh", "-c", change)
+			check.Run(t.Context(), t, p).Fails(t, netconf.CodeDifferent)
+			call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+			skeltest.Host(t, "ip", "link", "del", "vh")
+		})
+	}
+}
+
 func TestWalkBandwidth(t *testing.T) {
 	for name, step := range map[string]link.Bandwidth{"both": some(), "in": {Ingress: both.Ingress}, "out": {Egress: both.Egress}} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Verify compares the disciplines, classes and filters of the host's end, and the ifb, with b. Each difference Is
-// netconf.ErrDifferent.
+// netconf.ErrDifferent. That the MTU has changed since is none: a burst of at least one packet was one of the packets of then.
 func (b Bandwidth) Verify(_ context.Context, host *NS, outer netlink.Link, o Owner) error {
 	if err := b.Valid(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (b Bandwidth) verifyRoot(host *NS, outer netlink.Link) error {
 	case !ours || have.Type() != want.Type():
 		return different(name, "the queueing discipline", want.Type(), kindOf(have))
 	case class == nil:
-		return sameBucket(name, have, k)
+		return sameBucket(name, have, b.Ingress, outer.Attrs().MTU)
 	}
 	classes, err := whole(func() ([]netlink.Class, error) { return host.Handle().ClassList(outer, shapeRoot) })
 	if err != nil {
@@ -81,7 +81,11 @@ func (b Bandwidth) verifyRoot(host *NS, outer netlink.Link) error {
 		return different(name, "the class of the htb", k, "not there")
 	}
 	errs := []error{sameFilters(host, outer, shapeRoot, "the filters of what goes in", b.classify(outer.Attrs().Index))}
-	if htb, ok := classes[i].(*netlink.HtbClass); !ok || htb.Rate != k.rate || htb.Ceil != k.rate || htb.Buffer != k.buffer {
+	htb, ok := classes[i].(*netlink.HtbClass)
+	if ok {
+		k = b.Ingress.made(bucket{buffer: htb.Buffer}, outer.Attrs().MTU)
+	}
+	if !ok || htb.Rate != k.rate || htb.Ceil != k.rate || htb.Buffer != k.buffer {
 		errs = append(errs, different(name, "the class of the htb", k, fmt.Sprintf("%+v", classes[i])))
 	}
 	if htb, ok := have.(*netlink.Htb); ok && htb.Defcls != want.(*netlink.Htb).Defcls {
@@ -97,12 +101,13 @@ func kindOf(q netlink.Qdisc) string {
 	return fmt.Sprintf("%s %s", q.Type(), netlink.HandleStr(q.Attrs().Handle))
 }
 
-func sameBucket(name string, q netlink.Qdisc, want bucket) error {
+func sameBucket(name string, q netlink.Qdisc, r Rate, mtu int) error {
 	tbf, ok := q.(*netlink.Tbf)
 	if !ok {
 		return different(name, "the queueing discipline", "tbf", kindOf(q))
 	}
 	have := bucket{rate: tbf.Rate, buffer: tbf.Buffer, limit: tbf.Limit}
+	want := r.made(have, mtu)
 	if have.rate != want.rate || have.buffer != want.buffer || have.limit != want.limit {
 		return different(name, "the limit", want, have)
 	}
@@ -118,7 +123,7 @@ func (b Bandwidth) verifyIfb(host *NS, ifb netlink.Link, o Owner, mtu int) error
 	if err != nil {
 		return err
 	}
-	return sameBucket(name, have, b.Egress.bucket(mtu))
+	return sameBucket(name, have, b.Egress, mtu)
 }
 
 // filtersOf lists our filters below a parent.
