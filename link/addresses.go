@@ -50,7 +50,9 @@ type Addresses struct {
 	// the same family and in the same table. 0 (default) makes a second one an error with code 7 that
 	// names the other link, for it would take the traffic over, or share it. Another number is the
 	// metric that ours gets then, unless IPAM gave it one; it must be higher than the other's, 1024 for
-	// IPv6 by default, or it is the same error.
+	// IPv6 by default, or it is the same error. Two routes to the halves of all addresses (0.0.0.0/1 and
+	// 128.0.0.0/1) count as a default route; before another link's of length 0 they are that error in any case,
+	// for they stand in front of it whatever the metrics are.
 	DefaultMetric int
 }
 

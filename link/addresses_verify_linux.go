@@ -92,7 +92,7 @@ func (p *AddressPlan) verifyRoute(l netlink.Link, want Route, have []kernelRoute
 		if k.Dst != want.Dst || k.table() != want.table() {
 			continue
 		}
-		if want.isDefault() && want.Metric == 0 && p.DefaultMetric > 0 && k.Metric == p.DefaultMetric {
+		if (want.isDefault() || want.isHalf(p.Routes)) && want.Metric == 0 && p.DefaultMetric > 0 && k.Metric == p.DefaultMetric {
 			k.Metric = 0 // chosen at ADD; a result below 1.1.0 has no room for it
 		}
 		if want.difference(k) == "" {

@@ -231,53 +231,6 @@ func (p *AddressPlan) routes(v4 bool) bool {
 	return false
 }
 
-// defaults gives the plan's default routes their metric where another link has one, and refuses those
-// that would take its traffic.
-func (p *AddressPlan) defaults(n *NS, l netlink.Link) error {
-	for _, v4 := range []bool{true, false} {
-		ours := false
-		for _, r := range p.Routes {
-			ours = ours || r.isDefault() && r.Dst.Addr().Is4() == v4
-		}
-		if !ours {
-			continue
-		}
-		others, err := routesTo(n, v4, func(k kernelRoute) bool { return k.isDefault() && k.link != l.Attrs().Index && k.link != 0 })
-		if err != nil {
-			return err
-		}
-		for i := range p.Routes {
-			if r := &p.Routes[i]; r.isDefault() && r.Dst.Addr().Is4() == v4 {
-				if err := p.second(n, l, r, others); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// second judges a default route beside those of other links.
-func (p *AddressPlan) second(n *NS, l netlink.Link, r *Route, others []kernelRoute) error {
-	chosen := false
-	for _, k := range others {
-		if k.table() != r.table() {
-			continue
-		}
-		if r.Metric == 0 && p.DefaultMetric > 0 {
-			r.Metric, chosen = p.DefaultMetric, true
-		}
-		if r.metric() <= k.metric() {
-			return &Error{Op: "route add", Name: fmt.Sprintf("%s dev %s", *r, l.Attrs().Name), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
-				"link %q has a default route already (%s, metric %d), which this one would take the traffic from: it needs a higher metric", linkName(n, k.link), k.Route, k.metric())}
-		}
-	}
-	if chosen {
-		p.warn("another link has a default route: this one comes behind it", "link", l.Attrs().Name, "route", r.String())
-	}
-	return nil
-}
-
 // linkName is for messages.
 func linkName(n *NS, index int) string {
 	l, err := findIndex(n, index)
