@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -82,7 +83,11 @@ func Inject(network *delegate.Network, id string) (*delegate.Network, error) {
 
 // API is what is asked of the API server, for pods with ResourceClaims.
 type API interface {
+	// Claim reads a ResourceClaim.
 	Claim(ctx context.Context, namespace, name string) (*kube.Claim, error)
+	// DeviceAttributes reads what a driver announces of a device (ResourceSlice): the attributes that are texts, by
+	// their full name.
+	DeviceAttributes(ctx context.Context, driver, pool, device string) (map[string]string, error)
 }
 
 // Sources are where it is known what a pod has been given. The zero value is kubelet's folders, and no API server.
@@ -95,5 +100,28 @@ type Sources struct {
 // Assign finds out what the pod has been given, as far as wants need it, and assigns it: see [Allocated.Assign]. If
 // nothing is wanted, nobody is asked. An error of the sources carries code 11: kubelet may answer the next time.
 func (s Sources) Assign(ctx context.Context, pod *kube.Pod, wants []Want) ([]string, error) {
-	return nil, nil
+	found, err := s.allocated(ctx, pod, wants)
+	if err != nil {
+		return nil, err
+	}
+	return found.Assign(wants)
 }
+
+// allocated asks those who know of what is wanted.
+func (s Sources) allocated(ctx context.Context, pod *kube.Pod, wants []Want) (Allocated, error) {
+	found := Allocated{}
+	if slices.ContainsFunc(wants, func(w Want) bool { _, claim := claimOf(pod, w.Resource); return w.Resource != "" && !claim }) {
+		var err, fallback error
+		if found, err = askKubelet(ctx, cmp.Or(s.Socket, socket), pod); err != nil {
+			if found, fallback = readCheckpoint(cmp.Or(s.Checkpoint, checkpoint), pod.UID); fallback != nil {
+				return nil, netconf.Join(err, fallback)
+			}
+		}
+	}
+	return found, s.askClaims(ctx, pod, wants, found)
+}
+
+const (
+	socket     = "/var/lib/kubelet/pod-resources/kubelet.sock"
+	checkpoint = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+)
