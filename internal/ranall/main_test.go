@@ -31,6 +31,10 @@ func TestReport(t *testing.T) {
 		{"did not build", []string{line("pass", "B") + `{"Action":"output","Package":"q","Output":"no\n"}` + "\n" + `{"Action":"fail","Package":"q"}`}, false, "failed: q \nno\n1 passed, 1 failed, 0 skipped\n"},
 		{"died", []string{line("run", "A")}, false, "failed: p A\n0 passed, 1 failed, 0 skipped\n"},
 		{"died in one pass", []string{line("pass", "A"), line("run", "A")}, false, "failed: p A\n0 passed, 1 failed, 0 skipped\n"},
+		{"hung, while others waited", []string{line("run", "A") + line("run", "A/x") + line("pause", "A/x") + line("run", "A/y") + line("pause", "A/y") + line("cont", "A/x") +
+			line("run", "B") + line("pause", "B") + line("fail", "")}, false, "failed: p A/x\nfailed: p A\n0 passed, 2 failed, 0 skipped\n"},
+		{"died, while all waited", []string{line("run", "A") + line("pause", "A") + line("run", "B") + line("pause", "B") + line("cont", "B") + line("pass", "B")}, false, "failed: p A\n1 passed, 1 failed, 0 skipped\n"},
+		{"one waited, and passes elsewhere", []string{line("run", "A") + line("run", "B") + line("pause", "B"), line("pass", "B")}, false, "failed: p A\n1 passed, 1 failed, 0 skipped\n"},
 		{"no tests", []string{`{"Action":"skip","Package":"p"}` + "\nnoise\n" + line("pass", "A")}, true, "1 passed, 0 failed, 0 skipped\n"},
 		{"nothing ran", []string{""}, false, "failed: the pass a, which ran no test\n0 passed, 1 failed, 0 skipped\n"},
 		{"one pass ran nothing", []string{line("pass", "A"), line("skip", "A")}, false, "failed: the pass b, which ran no test\n1 passed, 1 failed, 0 skipped\n"},

@@ -27,7 +27,7 @@ const (
 type pass struct {
 	label   string
 	became  map[string]string
-	running map[string]bool
+	running map[string]bool // what began and has not ended; false: it waits for its turn
 	output  map[string][]string
 }
 
@@ -57,7 +57,7 @@ type report struct {
 	told   map[string][]string // what is printed of a test that failed or was skipped
 }
 
-// read reads one pass. A test that began and did not end failed: its process died.
+// read reads one pass.
 func (r *report) read(label string, in io.Reader) error {
 	p := &pass{label: label, became: map[string]string{}, running: map[string]bool{}, output: map[string][]string{}}
 	r.passes = append(r.passes, p)
@@ -70,18 +70,43 @@ func (r *report) read(label string, in io.Reader) error {
 		}
 		key := e.Package + " " + e.Test
 		switch e.Action {
-		case "run":
+		case "run", "cont":
 			p.running[key] = true
+		case "pause":
+			p.running[key] = false
 		case "output":
 			p.output[key] = append(p.output[key], e.Output)
 		case passed, failed, skipped:
 			r.end(p, key, e.Action)
 		}
 	}
-	for key := range p.running {
-		r.end(p, key, failed)
-	}
+	r.died(p)
 	return lines.Err()
+}
+
+// died lets the tests fail that began and did not end: their process died. One that waited for its turn has done
+// nothing, and is not named unless its package has none that is to blame: one that hangs has hundreds of them.
+func (r *report) died(p *pass) {
+	blamed := map[string]bool{}
+	blame := func(key string) {
+		pkg, _, _ := strings.Cut(key, " ")
+		blamed[pkg] = true
+	}
+	for key, action := range p.became {
+		if action == failed && isTest(key) {
+			blame(key)
+		}
+	}
+	for key, runs := range p.running {
+		if runs {
+			blame(key)
+		}
+	}
+	for key, runs := range p.running {
+		if pkg, _, _ := strings.Cut(key, " "); runs || !blamed[pkg] {
+			r.end(p, key, failed)
+		}
+	}
 }
 
 func (r *report) end(p *pass, key, action string) {
