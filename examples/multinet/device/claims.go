@@ -51,7 +51,7 @@ func (s Sources) askClaims(ctx context.Context, pod *kube.Pod, wants []Want, fou
 	return nil
 }
 
-// claim reads a claim. What fails may be right the next time: the claim, or the right to read it, comes later.
+// claim reads a claim.
 func (s Sources) claim(ctx context.Context, pod *kube.Pod, c kube.PodClaim) (*kube.Claim, error) {
 	if s.API == nil {
 		return nil, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "there is no API server to ask")
@@ -59,11 +59,7 @@ func (s Sources) claim(ctx context.Context, pod *kube.Pod, c kube.PodClaim) (*ku
 	if c.Claim == "" {
 		return nil, netconf.Errorf(netconf.CodeTryAgainLater, "it has not been made yet")
 	}
-	claim, err := s.API.Claim(ctx, pod.Namespace, c.Claim)
-	if err != nil {
-		return nil, netconf.Errorf(netconf.CodeTryAgainLater, "%w", err)
-	}
-	return claim, nil
+	return s.API.Claim(ctx, pod.Namespace, c.Claim)
 }
 
 // given lists the devices of one request of a claim, in the order of the allocation.
@@ -89,7 +85,7 @@ func (s Sources) given(ctx context.Context, claim *kube.Claim, request string) (
 func (s Sources) idOf(ctx context.Context, d kube.ClaimDevice) (string, error) {
 	attributes, err := s.API.DeviceAttributes(ctx, d.Driver, d.Pool, d.Device)
 	if err != nil {
-		return "", netconf.Errorf(netconf.CodeTryAgainLater, "%w", err)
+		return "", err
 	}
 	for _, name := range []string{attributeID, attributePCI} {
 		if id := attributes[name]; id != "" {

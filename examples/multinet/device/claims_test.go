@@ -22,7 +22,7 @@ func (a api) Claim(_ context.Context, _, name string) (*kube.Claim, error) {
 	if c := a.claims[name]; c != nil {
 		return c, nil
 	}
-	return nil, kube.ErrForbidden
+	return nil, netconf.Errorf(netconf.CodeTryAgainLater, "get resource claim: %w", kube.ErrForbidden)
 }
 
 func (a api) DeviceAttributes(_ context.Context, driver, pool, name string) (map[string]string, error) {
