@@ -1,0 +1,25 @@
+// Command multinet is a CNI plugin that attaches a pod to several networks: its default network, and one more for each
+// that the pod's annotations ask for. It makes no interface itself: it delegates to other plugins. Configuration,
+// annotations and statuses are those of multus; see README.md for what is otherwise.
+//
+// Where to read: add.go is what happens on ADD, from top to bottom; del.go the other verbs; plan.go what a pod
+// gets, in what order; config.go the keys. Package selection checks what a pod asks for, status says what it got.
+package main
+
+import (
+	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
+)
+
+func plugin() skel.Plugin[config] {
+	return skel.Plugin[config]{
+		Name:     "multinet",
+		About:    "attaches a pod to its default network and to those that its annotations ask for",
+		Kind:     skel.Meta,
+		Defaults: defaults,
+		Validate: validate,
+		Steps:    func(_ *netconf.Request, c *config) skel.Steps { return skel.Steps{multinet{c, connect}} },
+	}
+}
+
+func main() { skel.Main(plugin()) }
