@@ -168,9 +168,8 @@ func (c *Client) try(ctx context.Context, r call, out any) (time.Duration, *Erro
 func unanswered(failed *Error, err error) time.Duration {
 	failed.Err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	var certificate *tls.CertificateVerificationError
-	var plain tls.RecordHeaderError
 	var system x509.SystemRootsError
-	if errors.As(err, &certificate) || errors.As(err, &plain) || errors.As(err, &system) {
+	if errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &system) {
 		failed.code = netconf.CodeInvalidNetworkConfig
 		return -1
 	}
