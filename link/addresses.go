@@ -15,7 +15,11 @@ import (
 // attachment. In a chained plugin, whose interface is in the prevResult, it adds what is in
 // Result to what is there; what is in the prevResult is the other plugin's, and stays.
 //
-// A result has no word for routes to nowhere (blackhole): a plugin that wants them has a step of its own.
+// A result has no word for routes to nowhere (blackhole, unreachable, prohibit). A route of it has "dst", "gw", and since 1.1.0
+// "mtu", "advmss", "priority", "table" and "scope" (SPEC, section 5 "Success"; types.Route of the cni module): no type and no
+// device, and what else is in the JSON is dropped when it is read. Of a scope there are 0, 253 and 254; 255, the kernel's
+// "nowhere", is none of a route that it takes, and an error here. One without a gateway goes to that of an address, or
+// out of the link. A plugin that wants routes to nowhere has the step [Routes], with a [RouteType].
 //
 // A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is.
 //

@@ -40,3 +40,5 @@ func (p *AddressPlan) missing(_ *NS, l netlink.Link) ([]Route, error) {
 func noAddresses(name string) error {
 	return &Error{Op: "addresses of", Name: name, Err: ErrNotSupported}
 }
+
+func (p *AddressPlan) deleteRoutes(context.Context, *NS, netlink.Link) error { return noAddresses("") }

@@ -128,6 +128,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"own address as gateway", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.1.1.2"}]`, "10.1.1.2 own"},
 		{"scope with a gateway", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"0.0.0.0/0","gw":"10.1.1.1","scope":253}]`, "scope 253 10.1.1.1"},
 		{"unknown scope", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.0/16","scope":7}]`, "scope 7"},
+		{"the kernel's scope of what leads to nowhere", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.0/16","scope":255}]`, "scope 255"},
 		{"negative priority", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.0/16","priority":-1}]`, "priority -1"},
 		{"mtu that the kernel would cut", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.0/16","mtu":70000}]`, "mtu 70000"},
 		{"table out of range", link.Addresses{}, `"ips":[{"address":"10.1.1.2/24"}],"routes":[{"dst":"10.9.0.0/16","table":4294967296}]`, "table 4294967296"},
@@ -164,6 +165,22 @@ func TestPlanChained(t *testing.T) {
 	}
 	if got, want := text(plan), "10.9.0.0/16 via 10.1.1.1\n10.8.0.0/16 via 10.1.1.3"; got != want {
 		t.Errorf("got\n%s\nexpected\n%s", got, want)
+	}
+}
+
+// TestPlanRouteToNowhere: a result has no word for it. What IPAM writes all the same is dropped when its answer is read,
+// and the route is one like others: to the gateway of an address, or out of the link.
+func TestPlanRouteToNowhere(t *testing.T) {
+	t.Parallel()
+	for addresses, want := range map[string]string{
+		`"ips":[{"address":"10.1.1.2/24","gateway":"10.1.1.1"}]`: "10.1.1.2/24\n10.9.0.0/16 via 10.1.1.1",
+		`"ips":[{"address":"10.1.1.2/24"}]`:                      "10.1.1.2/24\n10.9.0.0/16 scope 253",
+	} {
+		result := parse(t, addresses+`,"routes":[{"dst":"10.9.0.0/16","type":"blackhole","dev":"lo"}]`)
+		plan, err := link.Addresses{}.Plan("eth0", result, nil)
+		if got := text(plan); err != nil || got != want {
+			t.Errorf("got\n%s (%v)\nexpected\n%s", got, err, want)
+		}
 	}
 }
 

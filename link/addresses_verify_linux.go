@@ -65,7 +65,7 @@ func (p *AddressPlan) verifyRoutes(n *NS, l netlink.Link) (errs []error, err err
 		if !p.routes(v4) {
 			continue
 		}
-		have, err := routesTo(n, v4, func(k kernelRoute) bool { return k.link == l.Attrs().Index })
+		have, err := anyRoutesTo(n, v4, func(k kernelRoute) bool { return k.near(l) })
 		if err != nil {
 			return nil, err
 		}
@@ -115,6 +115,8 @@ func (r Route) difference(k kernelRoute) string {
 		return fmt.Sprintf("%s is %v, expected %v", what, have, want)
 	}
 	switch {
+	case k.Type != r.Type:
+		return say("type", routeKinds.name(k.Type), routeKinds.name(r.Type))
 	case k.Dst != r.Dst:
 		return say("destination", k.Dst, r.Dst)
 	case k.table() != r.table():

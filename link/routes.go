@@ -23,8 +23,26 @@ const TableMain = 254
 
 const metric6 = 1024 // what the kernel makes of metric 0 for IPv6 (IP6_RT_PRIO_USER)
 
-// Route is a route out of a link.
+// RouteType says what becomes of what a route leads away: as rtnetlink(7) names it.
+type RouteType string
+
+// The types of routes that can be made. All but the first lead to nowhere: they belong to no link, have no gateway, and what
+// they match is dropped, on the way out and where the container forwards.
+const (
+	RouteUnicast     RouteType = ""            // out of a link
+	RouteBlackhole   RouteType = "blackhole"   // without a word; for who sends from here: invalid argument
+	RouteUnreachable RouteType = "unreachable" // with an ICMP "host unreachable"
+	RouteProhibit    RouteType = "prohibit"    // with an ICMP "administratively prohibited"
+)
+
+var routeKinds = choices[RouteType, int]{{"unicast", unicastRoute}, {string(RouteBlackhole), 6}, {string(RouteUnreachable), 7}, {string(RouteProhibit), 8}}
+
+// UnmarshalText reads "unicast", "blackhole", "unreachable", "prohibit" or nothing, which is unicast.
+func (t *RouteType) UnmarshalText(text []byte) error { return routeKinds.parse(text, t) }
+
+// Route is a route out of a link, or to nowhere.
 type Route struct {
+	Type    RouteType    // default: RouteUnicast; the others have but a destination, a table and a metric
 	Dst     netip.Prefix // 0.0.0.0/0 or ::/0 is the default route
 	Gateway netip.Addr   // the zero value: none, the destination is on the link
 	Source  netip.Addr   // preferred source address; the zero value: the kernel's choice
@@ -41,6 +59,9 @@ type Route struct {
 // String writes the route as iproute2 does.
 func (r Route) String() string {
 	var b strings.Builder
+	if r.Type != RouteUnicast {
+		b.WriteString(string(r.Type) + " ")
+	}
 	if r.Dst.Bits() == 0 {
 		b.WriteString("default")
 		if r.Dst.Addr().Is6() {

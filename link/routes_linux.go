@@ -23,7 +23,12 @@ type kernelRoute struct {
 }
 
 // String writes the route as iproute2 does; one to nowhere begins with its type.
-func (k kernelRoute) String() string { return routeType(k.raw.Type) + k.Route.String() }
+func (k kernelRoute) String() string {
+	if k.Type != RouteUnicast {
+		return k.Route.String()
+	}
+	return routeType(k.raw.Type) + k.Route.String()
+}
 
 // routesTo lists the unicast routes of a family, in all tables, out of all links, that keep accepts.
 func routesTo(n *NS, v4 bool, keep func(kernelRoute) bool) ([]kernelRoute, error) {
@@ -68,6 +73,9 @@ func hops(raw netlink.Route, v4 bool) []kernelRoute {
 	r := kernelRoute{link: raw.LinkIndex, protocol: int(raw.Protocol), raw: raw, Route: Route{
 		Dst: dst, Table: raw.Table, Metric: raw.Priority, MTU: raw.MTU, AdvMSS: raw.AdvMSS, OnLink: raw.Flags&unix.RTNH_F_ONLINK != 0,
 	}}
+	if raw.Type == unix.RTN_BLACKHOLE || raw.Type == unix.RTN_UNREACHABLE || raw.Type == unix.RTN_PROHIBIT {
+		r.Type = routeKinds.value(raw.Type)
+	}
 	if v4 {
 		r.Scope = int(raw.Scope)
 	}
@@ -90,6 +98,10 @@ func (r Route) request(index int) *netlink.Route {
 	dst := ipNet(r.Dst)
 	req := &netlink.Route{LinkIndex: index, Dst: &dst, Table: r.table(), Priority: r.Metric, MTU: r.MTU, AdvMSS: r.AdvMSS,
 		Protocol: Protocol, Type: unix.RTN_UNICAST}
+	if r.Type != RouteUnicast {
+		req.LinkIndex = 0                                // with one the kernel refuses it
+		req.Type, _ = routeKinds.kernel("route", r.Type) // check has looked
+	}
 	if r.Dst.Addr().Is4() {
 		req.Scope = netlink.Scope(r.Scope)
 	}
@@ -124,7 +136,7 @@ func (r Route) ensure(ctx context.Context, n *NS, l netlink.Link) error {
 	}
 	var other *kernelRoute
 	for i, k := range there {
-		mine := k.link == l.Attrs().Index && k.raw.Type == unicastRoute
+		mine := k.near(l) && k.Type == r.Type
 		switch {
 		case mine && r.difference(k) == "":
 			return nil // also the one that came with an address
@@ -165,13 +177,18 @@ func (p *AddressPlan) layRoutes(ctx context.Context, n *NS, l netlink.Link) erro
 	return p.ensureRoutes(ctx, n, l)
 }
 
-// missing lists the plan's routes that the link does not have.
+// near tells whether a route is out of the link, or to nowhere, which is out of none (for IPv6 the kernel says lo).
+func (k kernelRoute) near(l netlink.Link) bool {
+	return k.Type != RouteUnicast || l != nil && k.raw.Type == unicastRoute && k.link == l.Attrs().Index
+}
+
+// missing lists the plan's routes that are not there.
 func (p *AddressPlan) missing(n *NS, l netlink.Link) (list []Route, err error) {
 	for _, v4 := range []bool{true, false} {
 		if !p.routes(v4) {
 			continue
 		}
-		have, err := routesTo(n, v4, func(k kernelRoute) bool { return k.link == l.Attrs().Index })
+		have, err := anyRoutesTo(n, v4, func(k kernelRoute) bool { return k.near(l) })
 		if err != nil {
 			return nil, err
 		}
@@ -193,19 +210,24 @@ func (k kernelRoute) remove(ctx context.Context, n *NS, name string) error {
 	return err
 }
 
-// deleteRoutes takes the plan's routes off the link, as far as they carry our protocol number.
+// deleteRoutes takes the plan's routes off the link, and those to nowhere, as far as they carry our protocol number. l may be
+// nil: those of the link have gone with it.
 func (p *AddressPlan) deleteRoutes(ctx context.Context, n *NS, l netlink.Link) error {
+	name := "lo"
+	if l != nil {
+		name = l.Attrs().Name
+	}
 	var errs []error
 	for _, v4 := range []bool{true, false} {
 		if !p.routes(v4) {
 			continue
 		}
-		ours, err := routesTo(n, v4, func(k kernelRoute) bool {
-			return k.link == l.Attrs().Index && k.protocol == Protocol && len(k.raw.MultiPath) == 0 && p.names(k)
+		ours, err := anyRoutesTo(n, v4, func(k kernelRoute) bool {
+			return k.near(l) && k.protocol == Protocol && len(k.raw.MultiPath) == 0 && p.names(k)
 		})
 		errs = append(errs, err)
 		for _, k := range ours {
-			errs = append(errs, k.remove(ctx, n, l.Attrs().Name))
+			errs = append(errs, k.remove(ctx, n, name))
 		}
 	}
 	return netconf.Join(errs...)
@@ -214,7 +236,7 @@ func (p *AddressPlan) deleteRoutes(ctx context.Context, n *NS, l netlink.Link) e
 // names tells whether a route of the plan leads where the kernel's does.
 func (p *AddressPlan) names(k kernelRoute) bool {
 	for _, r := range p.Routes {
-		if r.Dst == k.Dst && r.table() == k.table() && r.Gateway == k.Gateway {
+		if r.Type == k.Type && r.Dst == k.Dst && r.table() == k.table() && r.Gateway == k.Gateway {
 			return true
 		}
 	}

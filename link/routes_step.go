@@ -11,7 +11,9 @@ import (
 )
 
 // Routes puts routes on a link of the container that are the plugin's own, besides those of the result, which are
-// [Addresses]'. They are in the result then. Routes of ours carry the number [Protocol]; DEL takes away those that Add made.
+// [Addresses]'. They are in the result then, but for those to nowhere ([RouteBlackhole] and the like), for which a result has
+// no word. Routes of ours carry the number [Protocol]; DEL takes away those that Add made. A route to nowhere belongs to no
+// link: it is the namespace's, and goes with the attachment that asked for it first.
 type Routes struct {
 	Interface     string  // the link in the container; default: CNI_IFNAME
 	Routes        []Route // those without a gateway are made first
@@ -25,7 +27,7 @@ func (Routes) Name() string { return "routes" }
 func (r Routes) plan(warn func(string, ...any)) *AddressPlan {
 	p := &AddressPlan{Routes: slices.Clone(r.Routes), DefaultMetric: r.DefaultMetric, Warn: warn}
 	for i, one := range p.Routes {
-		if !one.Gateway.IsValid() && one.Scope == ScopeGlobal {
+		if !one.Gateway.IsValid() && one.Scope == ScopeGlobal && one.Type == RouteUnicast {
 			p.Routes[i].Scope = ScopeLink // as Addresses does, and iproute2
 		}
 	}
@@ -40,11 +42,16 @@ func (r Routes) check() error {
 		bad := func(format string, args ...any) {
 			errs = append(errs, &Error{Op: "route", Name: one.String(), Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, format, args...)})
 		}
+		if _, err := routeKinds.kernel("route type", one.Type); err != nil {
+			bad("%w", err)
+		}
 		switch gw := one.Gateway; {
 		case !one.Dst.IsValid():
 			bad("no destination")
 		case one.Dst != one.Dst.Masked():
 			bad("the destination has a host part: expected %s", one.Dst.Masked())
+		case one.Type != RouteUnicast && one != Route{Type: one.Type, Dst: one.Dst, Table: one.Table, Metric: one.Metric}:
+			bad("it leads to nowhere: expected but a destination, a table and a metric")
 		case gw.IsValid() && (gw.Is4() != one.Dst.Addr().Is4() || gw.IsMulticast() || gw.IsUnspecified() || gw.IsLoopback()):
 			bad("gateway %s is not the address of a neighbour of its family", gw)
 		case gw.IsValid() && one.Scope != ScopeGlobal:
@@ -84,7 +91,11 @@ func (r Routes) Verify(ctx context.Context, n *NS, name string) error {
 
 // Delete takes those away that have our protocol number. What is gone, be it the link, is no error.
 func (r Routes) Delete(ctx context.Context, n *NS, name string) error {
-	return r.plan(nil).Delete(ctx, n, name)
+	l, err := find(n, name)
+	if err != nil {
+		return err
+	}
+	return r.plan(nil).deleteRoutes(ctx, n, l)
 }
 
 // laid is what is kept for DEL: the routes that were not there before.
@@ -127,7 +138,9 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 		return err
 	}
 	for _, one := range plan.Routes {
-		req.AddRoute(one.result())
+		if one.Type == RouteUnicast {
+			req.AddRoute(one.result())
+		}
 	}
 	return nil
 }
@@ -185,12 +198,18 @@ func (r Routes) take(ctx context.Context, req *netconf.Request, made laid) error
 	if err != nil {
 		return err
 	}
+	if now := cookie(n); now != 0 && made.Netns != 0 && now != made.Netns {
+		return nil // the namespace is another one by now
+	}
 	name := ifName(req, r.Interface)
 	l, err := find(n, name)
-	if err != nil || l == nil || made.Index != 0 && !made.is(n, l) {
+	if err != nil {
 		return err
 	}
-	if err := (Routes{Routes: made.Routes}).Delete(ctx, n, name); err != nil {
+	if l != nil && made.Index != 0 && !made.is(n, l) {
+		l = nil
+	}
+	if err := (Routes{Routes: made.Routes}).plan(nil).deleteRoutes(ctx, n, l); err != nil {
 		return fmt.Errorf("routes of %q: %w", name, err)
 	}
 	return nil

@@ -110,6 +110,7 @@ func TestRoutesRefused(t *testing.T) {
 		"no destination": {}, "expected 10.0.0.0/8": {Dst: prefix("10.0.0.1/8")}, "fd00::1 is not": {Dst: prefix("10.0.0.0/8"), Gateway: gw("fd00::1")},
 		"224.0.0.1 is not": {Dst: prefix("10.0.0.0/8"), Gateway: gw("224.0.0.1")}, "scope 200": {Dst: prefix("10.0.0.0/8"), Scope: 200},
 		"without a gateway": {Dst: prefix("10.0.0.0/8"), Gateway: gw("10.1.1.1"), Scope: 253}, "mtu 65521": {Dst: prefix("10.0.0.0/8"), MTU: 65521},
+		"leads to nowhere": {Dst: prefix("10.0.0.0/8"), Type: link.RouteBlackhole, Gateway: gw("10.1.1.1")}, `unknown route type "throw"`: {Dst: prefix("10.0.0.0/8"), Type: "throw"},
 		"table -1": {Dst: prefix("10.0.0.0/8"), Table: -1}, "priority -1": {Dst: prefix("10.0.0.0/8"), Metric: -1},
 	} {
 		step := extra()
