@@ -2,12 +2,8 @@ package nat
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/cnikit/cnikit/link"
-	"github.com/cnikit/cnikit/netconf"
 )
 
 // Table is the one nftables table of this package, of the family inet: nft list table inet cnikit. All attachments
@@ -28,7 +24,7 @@ const (
 	rawPriority   = -300
 )
 
-// The sets and maps. Each is there for both families, with a 4 or a 6 behind its name; the last two also for each
+// The sets and maps. Each is there for both families, with a 4 or a 6 behind its name; hairpin and near also for each
 // length of a subnet's prefix that was needed so far, which is behind that: near4_24. A set whose key holds a
 // range would do without, and makes each change copy all of it, 1 ms with 5,000 elements.
 const (
@@ -38,6 +34,7 @@ const (
 	sourcesSet   = "sources"   // container's address, which is masqueraded
 	hairpinSet   = "hairpin"   // container's address . subnet of a source that must not be what the container answers to
 	nearSet      = "near"      // container's address . subnet to which it is not masqueraded
+	furtherSet   = "further"   // who else wants an element of the last three: see share.go
 )
 
 // field is a part of a key or value, with its type as the program nft numbers them.
@@ -79,7 +76,8 @@ func fixed() (sets []set) {
 			set{setName(portsMap, v6), port, []field{a, portField}},
 			set{setName(addrPortsMap, v6), append([]field{a}, port...), []field{a, portField}},
 			set{setName(singlesMap, v6), port, []field{portField}},
-			set{setName(sourcesSet, v6), []field{a}, nil})
+			set{setName(sourcesSet, v6), []field{a}, nil},
+			set{setName(furtherSet, v6), []field{a, a, portField, portField}, nil})
 	}
 	return sets
 }
@@ -92,6 +90,8 @@ type subnets struct {
 }
 
 func (s subnets) String() string { return fmt.Sprintf("%s_%d", setName(s.name, s.v6), s.bits) }
+
+func (s subnets) set() set { return set{s.String(), []field{address(s.v6), address(s.v6)}, nil} }
 
 // parseSubnets reads the name of a set; ok is false for another's.
 func parseSubnets(name string) (s subnets, ok bool) {
@@ -254,8 +254,11 @@ func (c chain) create() []op {
 		hook := new(attrs).u32(1, uint32(c.hook)).u32(2, uint32(c.priority))
 		a.nest(4, hook).u32(5, 1).text(7, c.kind) // the policy is accept
 	}
-	flush := new(attrs).text(1, Table).text(2, c.name)
-	return []op{{change(newChain, flagCreate, a), "add chain " + c.name}, {change(delRule, 0, flush), "flush chain " + c.name}}
+	return []op{{change(newChain, flagCreate, a), "add chain " + c.name}, flush(c.name)}
+}
+
+func flush(chain string) op {
+	return op{change(delRule, 0, new(attrs).text(1, Table).text(2, chain)), "flush chain " + chain}
 }
 
 func (c chain) fill() (ops []op) {
@@ -266,17 +269,24 @@ func (c chain) fill() (ops []op) {
 	return ops
 }
 
-// addTable makes the table if it is not there.
+// addTable makes the table if it is not there, and wakes it if somebody has put it to sleep.
 func addTable() op {
-	return op{change(newTable, flagCreate, new(attrs).text(1, Table)), "add table " + Table}
+	return op{change(newTable, flagCreate, new(attrs).text(1, Table).u32(2, 0)), "add table " + Table}
 }
 
-// base is what makes the table, whatever there is of it; elements are kept.
-func base(lengths []subnets) []op {
+// base is what makes the table, whatever there is of it; elements are kept. Of the chains that are there those that
+// cannot be changed into ours are made anew.
+func base(lengths []subnets, there, anew []string) []op {
 	ops := []op{addTable()}
+	for _, name := range there { // no chain goes that a rule leads to
+		ops = append(ops, flush(name))
+	}
+	for _, name := range anew {
+		ops = append(ops, op{change(delChain, 0, new(attrs).text(1, Table).text(3, name)), "delete chain " + name})
+	}
 	sets := fixed()
 	for _, s := range lengths {
-		sets = append(sets, set{s.String(), []field{address(s.v6), address(s.v6)}, nil})
+		sets = append(sets, s.set())
 	}
 	for i, s := range sets {
 		ops = append(ops, s.create(uint32(i+1)))
@@ -289,104 +299,4 @@ func base(lengths []subnets) []op {
 		ops = append(ops, c.fill()...)
 	}
 	return ops
-}
-
-// missingBase is base if a rule of the table is missing or another's, or one for a length is needed. Without a set or
-// a chain its rules could not be there.
-func (c *conn) missingBase(needed []subnets) ([]op, error) {
-	have, lengths, err := c.rules()
-	if err != nil {
-		return nil, err
-	}
-	if all := merged(lengths, needed); slices.Equal(all, lengths) && slices.Equal(have, wantedRules(all)) {
-		return nil, nil
-	}
-	there, err := c.lengths() // also such whose rules somebody took away
-	return base(merged(there, needed)), err
-}
-
-// merged sorts lists of sets into one.
-func merged(lists ...[]subnets) []subnets {
-	all := slices.Concat(lists...)
-	slices.SortFunc(all, func(a, b subnets) int { return strings.Compare(a.String(), b.String()) })
-	return slices.Compact(all)
-}
-
-// rules lists the table's rules as "CHAIN COMMENT", by chain, and the sets of subnets that they are for.
-func (c *conn) rules() (have []string, lengths []subnets, err error) {
-	list, err := c.dump(message{kind: getRule, family: familyInet, body: *new(attrs).text(1, Table)})
-	if gone(err) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, &link.Error{Op: "nft list", Name: Table, Err: err}
-	}
-	for _, b := range list {
-		if str(inside(b, 1)) != Table { // a kernel that does not know the filter lists all tables
-			continue
-		}
-		text := commentOf(inside(b, 7))
-		have = append(have, str(inside(b, 2))+" "+text)
-		if s, ok := parseSubnets(strings.TrimPrefix(text, version)); ok {
-			lengths = append(lengths, s)
-		}
-	}
-	slices.SortStableFunc(have, byChain)
-	return have, merged(lengths), nil
-}
-
-// lengths lists the sets of subnets that are there.
-func (c *conn) lengths() (all []subnets, err error) {
-	list, err := c.dump(message{kind: getSet, family: familyInet, body: *new(attrs).text(1, Table)})
-	if gone(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, &link.Error{Op: "nft list sets", Name: Table, Err: err}
-	}
-	for _, b := range list {
-		if s, ok := parseSubnets(str(inside(b, 2))); ok && str(inside(b, 1)) == Table {
-			all = append(all, s)
-		}
-	}
-	return merged(all), nil
-}
-
-func wantedRules(lengths []subnets) (want []string) {
-	for _, c := range chains(lengths) {
-		for _, r := range c.rules {
-			want = append(want, c.name+" "+version+r.comment)
-		}
-	}
-	slices.SortStableFunc(want, byChain)
-	return want
-}
-
-// verifyBase compares the table's rules and the hooks of its chains.
-func (c *conn) verifyBase(needed []subnets) error {
-	have, lengths, err := c.rules()
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(have, wantedRules(merged(lengths, needed))) {
-		return different("the rules of table "+Table, "as they were made", "others")
-	}
-	for _, want := range chains(nil) {
-		b, err := c.get(message{kind: getChain, family: familyInet, body: *new(attrs).text(1, Table).text(3, want.name)})
-		if err != nil {
-			return &link.Error{Op: "nft get chain", Name: want.name, Err: err}
-		}
-		hook, priority := int32(word(inside(b, 4, 1))), int32(word(inside(b, 4, 2)))
-		policy := want.kind == "" || word(inside(b, 5)) == 1
-		if str(inside(b, 7)) != want.kind || hook != want.hook || priority != want.priority || !policy {
-			return different("chain "+want.name, fmt.Sprintf("%s hook %d priority %d", want.kind, want.hook, want.priority),
-				fmt.Sprintf("%s hook %d priority %d", str(inside(b, 7)), hook, priority))
-		}
-	}
-	return nil
-}
-
-// different makes an error for Verify that Is netconf.ErrDifferent.
-func different(name string, want, have any) error {
-	return &link.Error{Op: "check", Name: name, Err: fmt.Errorf("%w: it is %v, expected %v", netconf.ErrDifferent, have, want)}
 }

@@ -12,6 +12,8 @@
 //     first of each flow a look into a hash table, the others nothing.
 //   - The kernel is the record: each element carries its owner as its comment, "cni:NETWORK:CONTAINERID:IFNAME", so
 //     DEL and GC need no file, no namespace and no prevResult.
+//   - What is made for a container's address, which networks may give twice, lasts as long as one of those who have it.
+//     Packets do not tell them apart: one that is masqueraded for one is so for all.
 //   - A port of the host has one owner. A second one, be it that one of the two wants one address of the host and the
 //     other all of them, is refused with the name of the first before anything is changed.
 //   - Every change is one batch, which the kernel takes whole or not at all, and only if nobody has changed the ruleset

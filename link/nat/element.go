@@ -99,13 +99,17 @@ func read(body []byte) (all []element) {
 	return all
 }
 
-// find returns the element with a key; nil if there is none.
+// find returns the element with a key; nil if there is none, as in a set that is not as ours are: a key of ours
+// does not fit there.
 func (c *conn) find(set string, key []byte) (*element, error) {
 	body, err := c.get(message{kind: getElement, family: familyInet, body: *list(set, []element{{key: key}}, false)})
 	if gone(err) {
 		return nil, nil
 	}
 	if err != nil {
+		if is, lookErr := c.isForeign(set); is || lookErr != nil {
+			return nil, lookErr
+		}
 		return nil, &link.Error{Op: "nft get element", Name: set, Err: err}
 	}
 	all := read(bytes.Clone(body)) // the buffer is the next answer's

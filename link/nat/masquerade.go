@@ -24,9 +24,7 @@ func (Masquerade) Name() string { return "masquerade" }
 
 func (Masquerade) sets() []string { return []string{sourcesSet, nearSet} }
 
-// claim is what the addresses, each with the length of its subnet's prefix, need. An address is in the table
-// once, for the newest: one that is given again before its former owner's DEL came would else lose
-// masquerading when it comes.
+// claim is what the addresses, each with the length of its subnet's prefix, need.
 func (m Masquerade) claim(o link.Owner, addrs []netip.Prefix) claim {
 	w := claim{owner: o, sets: m.sets()}
 	for _, p := range addrs {
@@ -86,11 +84,11 @@ func (m Masquerade) Delete(ctx context.Context, host *link.NS, o link.Owner, add
 		var found []element
 		for _, p := range addrs {
 			for _, key := range m.keys(p) {
-				have, err := c.find(key.set, key.key)
+				have, err := c.mine(key, func(comment string) bool { return marks(comment, o) })
 				if err != nil {
 					return nil, err
 				}
-				if have != nil && marks(have.owner, o) {
+				if have != nil {
 					found = append(found, *have)
 				}
 			}
@@ -198,6 +196,9 @@ func describe(e element) string {
 			a, _ := source(e.key, v6)
 			return a.String()
 		}
+	}
+	if first, n, ok := e.place(); ok && n > 0 {
+		return describe(first)
 	}
 	s, _ := parseSubnets(e.set)
 	a, rest := source(e.key, s.v6)

@@ -1,7 +1,6 @@
 package nat
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -85,13 +84,6 @@ func commentOf(userdata []byte) string {
 		userdata = userdata[n:]
 	}
 	return ""
-}
-
-// byChain orders texts by their first word.
-func byChain(a, b string) int {
-	x, _, _ := strings.Cut(a, " ")
-	y, _, _ := strings.Cut(b, " ")
-	return cmp.Compare(x, y)
 }
 
 // gone: of a table, set or element that is not there the kernel says ENOENT.

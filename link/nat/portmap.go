@@ -176,12 +176,8 @@ func (p PortMap) hairpin(target netip.Prefix) []netip.Prefix {
 
 var loopback = netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
 
-// taken is the error for a port that another attachment has. Of a container's address in the hairpin set the newest
-// has it, as with Masquerade.
+// taken is the error for a port that another attachment has.
 func taken(want, have element) error {
-	if want.value == nil {
-		return nil
-	}
 	return netconf.Unchanged(&link.Error{Op: "map", Name: describe(want), Err: netconf.Errorf(netconf.CodeExists,
 		"the attachment %q has %s already", have.owner, describe(have))})
 }
@@ -322,7 +318,7 @@ func known(c *conn, o link.Owner, ports [][]mapping, to map[bool]netip.Prefix) (
 		}
 	}
 	for i, key := range keys {
-		have, err := c.find(key.set, key.key)
+		have, err := c.mine(key, func(comment string) bool { return marks(comment, o) })
 		if err != nil {
 			return nil, false, err
 		}

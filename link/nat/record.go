@@ -22,7 +22,7 @@ type claim struct {
 	sets     []string  // the names of all that it may have elements in
 	needed   []subnets // those of them that are for one length and may not be there
 	elements []element // with their owner
-	// conflict says why an element of another's is in the way of one of ours; nil: that one is replaced.
+	// conflict says why an element of another's is in the way of one of ours that is not shared.
 	conflict func(want, have element) error
 	// overlap looks for what is in the way and does not have the same key.
 	overlap func(c *conn) error
@@ -49,28 +49,27 @@ func (w claim) changes(c *conn, create bool) ([]op, error) {
 			return nil, err
 		}
 	}
-	var add, del []element
+	var add, del, kept []element
 	for _, want := range w.elements {
-		have, err := c.find(want.set, want.key)
+		have, err := c.mine(want, w.marks)
 		switch {
 		case err != nil:
 			return nil, err
 		case have == nil:
 			add = append(add, want)
 			continue
-		case !marks(have.owner, w.owner) && w.conflict != nil:
-			if err := w.conflict(want, *have); err != nil {
-				return nil, err
-			}
-		case marks(have.owner, w.owner) && create:
+		case !w.marks(have.owner):
+			return nil, w.conflict(want, *have)
+		case create:
 			return nil, &link.Error{Op: "nft add", Name: want.set, Err: fmt.Errorf("%w: it is this attachment's", netconf.ErrExists)}
 		}
-		if !have.equal(want) {
+		kept = append(kept, *have)
+		if _, _, shared := want.place(); !shared && !have.equal(want) {
 			add, del = append(add, want), append(del, *have)
 		}
 	}
 	if !create {
-		more, err := w.surplus(c)
+		more, err := w.surplus(c, kept)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +78,15 @@ func (w claim) changes(c *conn, create bool) ([]op, error) {
 	return c.swap(del, add)
 }
 
-// swap makes the changes for elements that go and others that come, and counts those for single addresses.
+func (w claim) marks(comment string) bool { return marks(comment, w.owner) }
+
+// swap makes the changes for elements that go and others that come, keeps the owners of shared ones together, and counts
+// those for single addresses.
 func (c *conn) swap(del, add []element) ([]op, error) {
+	del, add, err := c.regroup(del, add)
+	if err != nil {
+		return nil, err
+	}
 	var counts []element
 	deltas := map[int]int{} // by the index in counts
 	for i, e := range slices.Concat(del, add) {
@@ -131,38 +137,36 @@ func singleOf(e element) (key element, ok bool) {
 	return key, false
 }
 
-// surplus are the owner's elements that are not in the claim.
-func (w claim) surplus(c *conn) ([]element, error) {
+// surplus are the owner's elements other than those that are kept.
+func (w claim) surplus(c *conn, kept []element) ([]element, error) {
 	return c.ownedBy(w.sets, func(have element) bool {
-		if !marks(have.owner, w.owner) {
-			return false
-		}
-		for _, want := range w.elements {
-			if string(want.key) == string(have.key) && want.set == have.set {
-				return false // changes looks at it
-			}
-		}
-		return true
+		return w.marks(have.owner) && !slices.ContainsFunc(kept, func(e element) bool {
+			return string(e.key) == string(have.key) && e.set == have.set
+		})
 	})
 }
 
-// ownedBy lists elements of sets, which are given by their names without family and length.
+// ownedBy lists elements of sets, which are given by their names without family and length, and of "further" what is
+// of one of them. In a set that is not as ours are, there are none of ours.
 func (c *conn) ownedBy(names []string, wanted func(e element) bool) (all []element, err error) {
-	sets := fixed()
-	lengths, err := c.lengths()
+	have, err := c.sets()
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range lengths {
-		sets = append(sets, set{name: s.String()})
+	of := func(set string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			return strings.HasPrefix(set, name+"4") || strings.HasPrefix(set, name+"6")
+		})
 	}
-	for _, s := range sets {
-		if !slices.ContainsFunc(names, func(name string) bool {
-			return strings.HasPrefix(s.name, name+"4") || strings.HasPrefix(s.name, name+"6")
-		}) {
+	for _, s := range append(fixed(), lengths(have)...) {
+		further := strings.HasPrefix(s.name, furtherSet)
+		if have[s.name] != s.kept() || !further && !of(s.name) {
 			continue
 		}
-		found, err := c.elements(s.name, wanted)
+		found, err := c.elements(s.name, func(e element) bool {
+			first, _, known := e.place()
+			return wanted(e) && (!further || known && of(first.set))
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -176,13 +180,13 @@ func (w claim) verify(host *link.NS) error {
 	return dial(host, func(c *conn) error {
 		errs := []error{c.verifyBase(w.needed)}
 		for _, want := range w.elements {
-			have, err := c.find(want.set, want.key)
+			have, err := c.mine(want, w.marks)
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 			case have == nil:
 				errs = append(errs, different(describe(want), "in "+want.set, "missing"))
-			case !have.equal(want):
+			case !w.marks(have.owner) || string(have.value) != string(want.value):
 				errs = append(errs, different(describe(want), "in "+want.set+" of "+want.owner, "another: "+describe(*have)+" of "+have.owner))
 			}
 		}
@@ -237,5 +241,5 @@ var everyKind = []subnets{{hairpinSet, false, 24}, {hairpinSet, true, 64}, {near
 // Probe tells whether the kernel can do what this package needs, without a change: it is asked to check the table
 // and not told to make it. A kernel that cannot is link.ErrNotSupported.
 func Probe(_ context.Context, host *link.NS) error {
-	return dial(host, func(c *conn) error { return c.commit(base(everyKind), 0, true) })
+	return dial(host, func(c *conn) error { return c.commit(base(everyKind, nil, nil), 0, true) })
 }

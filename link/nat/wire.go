@@ -17,8 +17,10 @@ const (
 	batchGenID = 1 // attribute of batchBegin: the batch is for this generation of the ruleset alone
 
 	newTable   = subsysTables << 8
+	getTable   = subsysTables<<8 | 1
 	newChain   = subsysTables<<8 | 3
 	getChain   = subsysTables<<8 | 4
+	delChain   = subsysTables<<8 | 5
 	newRule    = subsysTables<<8 | 6
 	getRule    = subsysTables<<8 | 7
 	delRule    = subsysTables<<8 | 8
