@@ -48,6 +48,7 @@ func (r Records) create(ctx context.Context, req *netconf.Request, head header) 
 		err = j.failed(err)
 	}
 	j.release()
+	r.sweepOwn(ctx, req) // the draft, where not even its lock could be had: no DEL follows an error that has changed nothing
 	return nil, netconf.Unchanged(err)
 }
 

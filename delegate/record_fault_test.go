@@ -31,7 +31,7 @@ func TestRecordFaults(t *testing.T) {
 		{"putting it on the disk", "record sync outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
 		{"putting its name on the disk", "record sync folder", netconf.Add, "", true, []string{}, 0},
 		{"its name", "record link outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
-		{"a lock that is refused", "record lock outer:c1:eth0", netconf.Add, "", true, []string{draft}, 0},
+		{"a lock that is refused", "record lock outer:c1:eth0", netconf.Add, "", true, []string{}, 0},
 		{"a result", "record note outer:c1:eth0 if-b", netconf.Add, "a ADD, b ADD, b DEL, a DEL", false, []string{}, 1},
 		{"what was detached", "record note outer:c1:eth0 if-b", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{}, 1},
 		{"the end", "record remove outer:c1:eth0", netconf.Del, "e DEL, d DEL, c DEL, b DEL, a DEL", false, []string{file}, 1},
