@@ -74,6 +74,15 @@ func (m multinet) dropDevices(ctx context.Context, req *netconf.Request) error {
 	return dropDevices(context.WithoutCancel(ctx), req.State)
 }
 
+// dropStaleDevices removes the files of the attachments that GC is about.
+func (m multinet) dropStaleDevices(ctx context.Context, req *netconf.Request) error {
+	stale, ok := req.State.(netconf.StaleRecorder)
+	if !ok {
+		return nil
+	}
+	return stale.Each(func(_, _ string, kept netconf.Recorder) error { return dropDevices(ctx, kept) })
+}
+
 func dropDevices(ctx context.Context, state netconf.Recorder) error {
 	text, err := state.Load(stateKey)
 	if err != nil || text == nil {

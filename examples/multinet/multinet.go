@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cnikit/cnikit/delegate"
+	"github.com/cnikit/cnikit/examples/multinet/device"
 	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -12,6 +13,7 @@ import (
 // cluster is what is asked of the API server, and said to it. It is nil where there is none.
 type cluster interface {
 	definitions
+	device.API
 
 	Pod(ctx context.Context, namespace, name string) (*kube.Pod, error)
 	PatchStatus(ctx context.Context, pod *kube.Pod, annotations map[string]*string) error
