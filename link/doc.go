@@ -3,7 +3,7 @@
 //
 // What is put on a link that another plugin made, in a chain, has types of its own: [Tune] (its attributes), [Sysctls],
 // [Routes], [Rules], [Neighbours], [SourceRouting] (tables of routes for the addresses of a second interface),
-// [Bandwidth] (on the host, of a veth pair).
+// [Bandwidth] (on the host, of a veth pair). [DefaultRoutes] says which of several links leads out.
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
 // link is, and each kind of link ([Macvlan], [IPvlan], [Veth], [Bridge]) has
