@@ -178,13 +178,21 @@ func unanswered(failed *Error, err error) time.Duration {
 
 // refused completes the error of an answer that is none of success, and says when to try again.
 func refused(failed *Error, answer *http.Response, text []byte) time.Duration {
-	var status struct{ Reason, Message string }
+	var status struct {
+		Reason, Message string
+		Details         struct{ Causes []struct{ Field string } }
+	}
 	if json.Unmarshal(text, &status) != nil {
 		status.Message = strings.ToValidUTF8(strings.TrimSpace(string(text[:min(len(text), 200)])), "?") // a proxy's, in HTML
 	}
 	failed.Status, failed.Message = answer.StatusCode, status.Message
 	failed.Reason = cmp.Or(status.Reason, http.StatusText(answer.StatusCode))
 	classify(failed)
+	for _, cause := range status.Details.Causes {
+		if cause.Field == "metadata.uid" { // of a patch for another pod: not 409, but a field that nobody may change
+			failed.Err, failed.code = ErrConflict, netconf.CodeTryAgainLater
+		}
+	}
 	switch answer.StatusCode {
 	case 429, 500, 502, 503, 504:
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))

@@ -17,6 +17,7 @@ type answer struct {
 	object  object
 	reason  string
 	message string
+	field   string // that is wrong
 }
 
 func refuse(status int, reason, format string, args ...any) answer {
@@ -81,6 +82,9 @@ func encode(a answer) []byte {
 	o := a.object
 	if o == nil {
 		o = object{"kind": "Status", "apiVersion": "v1", "metadata": object{}, "status": "Failure", "reason": a.reason, "message": a.message, "code": a.status}
+		if a.field != "" {
+			o["details"] = object{"causes": []any{object{"reason": "FieldValueInvalid", "field": a.field}}}
+		}
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -148,7 +152,9 @@ func (s *Server) patch(r *http.Request, path string, body []byte) answer {
 	pod := s.objects[path]
 	metadata := pod["metadata"].(object)
 	if patch.Metadata.UID != nil && *patch.Metadata.UID != metadata["uid"] {
-		return refuse(409, "Conflict", "Precondition failed: UID in precondition: %v, UID in object meta: %v", *patch.Metadata.UID, metadata["uid"])
+		a := refuse(422, "Invalid", "Pod %q is invalid: metadata.uid: Invalid value: %q: field is immutable", metadata["name"], *patch.Metadata.UID)
+		a.field = "metadata.uid"
+		return a
 	}
 	annotations, ok := metadata["annotations"].(object)
 	if !ok {
