@@ -239,7 +239,15 @@ func collect(ctx context.Context, host *link.NS, network string, valid []types.G
 var everyKind = []subnets{{hairpinSet, false, 24}, {hairpinSet, true, 64}, {nearSet, false, 24}, {nearSet, true, 64}}
 
 // Probe tells whether the kernel can do what this package needs, without a change: it is asked to check the table
-// and not told to make it. A kernel that cannot is link.ErrNotSupported.
+// and not told to make it. A kernel that cannot is link.ErrNotSupported; a set of somebody's in the way is named.
 func Probe(_ context.Context, host *link.NS) error {
-	return dial(host, func(c *conn) error { return c.commit(base(everyKind, nil, nil), 0, true) })
+	return dial(host, func(c *conn) error {
+		if _, err := c.generation(); err != nil {
+			return err
+		}
+		if v, err := c.look(nil); err != nil || v.foreign != nil {
+			return netconf.Join(err, v.foreign)
+		}
+		return c.commit(base(everyKind, nil, nil), 0, true)
+	})
 }
