@@ -27,6 +27,7 @@ import (
 // contest is a plugin with a configuration, on both sides.
 type contest struct {
 	plugin, keys string
+	masq         bool // the addresses are masqueraded, by each side's own way: the reference runs iptables
 	dual         bool
 	program      bool // host-local is a program for ours too
 	leases       int  // how many others there are
@@ -37,6 +38,14 @@ func (c contest) ipam() string {
 		return "program"
 	}
 	return "in-process"
+}
+
+// row is the name of a plugin in the table.
+func (c contest) row() string {
+	if c.masq {
+		return c.plugin + "+ipMasq"
+	}
+	return c.plugin
 }
 
 func (c contest) stack() string {
@@ -57,8 +66,12 @@ func (c contest) config(prev string) string {
 	if prev != "" {
 		prev = `,"prevResult":` + prev
 	}
+	keys := c.keys
+	if c.masq {
+		keys += `,"ipMasq":true`
+	}
 	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"bench%d","type":%q,%s,"ipam":{"type":"host-local","ranges":[%s],"routes":[%s]}%s}`,
-		c.leases, c.plugin, c.keys, ranges, routes, prev)
+		c.leases, c.plugin, keys, ranges, routes, prev)
 }
 
 // fill makes the leases of others, as the reference host-local would have.
@@ -89,7 +102,7 @@ func main() {
 	compiled := flag.String("compiled", "", "folder with our plugins, host-local compiled in")
 	blocks := flag.Int("blocks", 15, "how often the sides take turns")
 	each := flag.Int("each", 8, "attachments of a side in a block; a quarter of it where ADD waits for address detection")
-	only := flag.String("only", "", "only the rows that have this in PLUGIN/STACK/HOST-LOCAL/LEASES, such as macvlan/v4/in-process/0")
+	only := flag.String("only", "", "only the rows that have this in PLUGIN/STACK/HOST-LOCAL/LEASES, such as macvlan/v4/in-process/0 or bridge+ipMasq")
 	flag.Parse()
 	if err := run(side{"reference", *reference}, side{"ours", *ours}, side{"ours", *compiled}, *blocks, *each, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -107,9 +120,10 @@ func run(reference, ours, compiled side, blocks, each int, only string) error {
 		{plugin: "macvlan", keys: `"master":"up0"`}, {plugin: "bridge", keys: `"bridge":"bench0"`}, {plugin: "ptp", keys: `"mtu":1500`},
 		{plugin: "macvlan", keys: `"master":"up0"`, program: true}, {plugin: "bridge", keys: `"bridge":"bench0"`, program: true},
 		{plugin: "ptp", keys: `"mtu":1500`, program: true}, {plugin: "macvlan", keys: `"master":"up0"`, leases: 5000},
+		{plugin: "bridge", keys: `"bridge":"bench0","isGateway":true`, masq: true}, {plugin: "bridge", keys: `"bridge":"bench0","isGateway":true`, masq: true, program: true},
 		{plugin: "macvlan", keys: `"master":"up0"`, dual: true}, {plugin: "bridge", keys: `"bridge":"bench0"`, dual: true}, {plugin: "ptp", keys: `"mtu":1500`, dual: true},
 	} {
-		if only != "" && !strings.Contains(fmt.Sprintf("%s/%s/%s/%d", c.plugin, c.stack(), c.ipam(), c.leases), only) {
+		if only != "" && !strings.Contains(fmt.Sprintf("%s/%s/%s/%d", c.row(), c.stack(), c.ipam(), c.leases), only) {
 			continue
 		}
 		if err := c.fill(); err != nil {
@@ -131,13 +145,13 @@ func run(reference, ours, compiled side, blocks, each int, only string) error {
 					both[i] = append(both[i], f)
 					figures[verb] = both
 				}); err != nil {
-					return fmt.Errorf("%s %s: %w", s.name, c.plugin, err)
+					return fmt.Errorf("%s %s: %w", s.name, c.row(), err)
 				}
 			}
 		}
 		for _, verb := range []string{"ADD", "CHECK", "DEL", "VERSION"} {
 			r, o := figures[verb][0], figures[verb][1]
-			fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%.3f\n", c.plugin, c.stack(), c.ipam(), c.leases, verb, r, o, r.ratio(o))
+			fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%.3f\n", c.row(), c.stack(), c.ipam(), c.leases, verb, r, o, r.ratio(o))
 		}
 		if err := out.Flush(); err != nil {
 			return err

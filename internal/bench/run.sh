@@ -3,10 +3,12 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 if [ -z "${BENCH_INSIDE:-}" ]; then
-  if [ ! -x /usr/bin/time ]; then
-    echo "installing the Debian package time"
-    apt-get -qq install --no-install-recommends time > /dev/null
-  fi
+  for need in /usr/bin/time:time /usr/sbin/iptables:iptables; do # the second is what the reference plugins masquerade with
+    if [ ! -x "${need%%:*}" ]; then
+      echo "installing the Debian package ${need##*:}"
+      apt-get -qq install --no-install-recommends "${need##*:}" > /dev/null
+    fi
+  done
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   export CGO_ENABLED=0 BENCH_INSIDE=$work
