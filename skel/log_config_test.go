@@ -1,6 +1,7 @@
 package skel_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 func TestLogConfigThatIsWrong(t *testing.T) {
@@ -105,4 +107,47 @@ func TestLogHasNoSecrets(t *testing.T) {
 	if a := c.Run(t.Context(), t, p).OK(t); strings.Contains(a.Stderr, "s3cret") || !strings.Contains(a.Stderr, "log.token") {
 		t.Errorf("stderr: %s", a.Stderr)
 	}
+}
+
+// A plugin that takes the place of another one logs where that one's keys say, unless there is the key log.
+func TestLogOfOtherKeys(t *testing.T) {
+	t.Parallel()
+	other, own := filepath.Join(t.TempDir(), "other"), filepath.Join(t.TempDir(), "own")
+	p := plugin(t)
+	p.Log = func(config json.RawMessage) json.RawMessage {
+		keys, err := netconf.DecodeJSON[struct {
+			File  string `json:"logFile"`
+			Level string `json:"logLevel"`
+		}](config, nil)
+		if err != nil {
+			return nil
+		}
+		return json.RawMessage(fmt.Sprintf(`{"file":%q,"level":%q,"colour":1}`, keys.File, keys.Level))
+	}
+	call := func(log string) skeltest.Call {
+		c := withLog(netconf.Del, log)
+		c.Config = strings.Replace(c.Config, `"log":`+log, fmt.Sprintf(`"logFile":%q,"logLevel":"info"`, other), 1)
+		return c
+	}
+	done := func(file string) (n int) { // the other lines are of keys that the tests' plugin does not know
+		for _, m := range messages(lines(t, logOf(t, file))) {
+			if m == "INFO done" {
+				n++
+			}
+		}
+		return n
+	}
+	call("{}").Run(t.Context(), t, p).OK(t)
+	if n := done(other); n != 1 {
+		t.Errorf("%d calls are in the file", n)
+	}
+	both := call("{}")
+	both.Config = strings.Replace(both.Config, `"logFile"`, fmt.Sprintf(`"log":{"file":%q},"logFile"`, own), 1)
+	both.Run(t.Context(), t, p).OK(t)
+	if n, m := done(own), done(other); n != 1 || m != 1 {
+		t.Errorf("%d and %d calls: the key log was there", n, m)
+	}
+	wrong := call("{}")
+	wrong.Config = strings.Replace(wrong.Config, `"info"`, `"loud"`, 1)
+	wrong.Run(t.Context(), t, p).OK(t)
 }

@@ -49,6 +49,10 @@ func (p *logPath) UnmarshalText(text []byte) error {
 // readLogConfig reads the key "log". It is the plugin's own, and not looked at, where its configuration has one. What
 // decodes is in the answer, whatever else is wrong; of unknown keys in it one is told.
 func (c *core) readLogConfig(req *netconf.Request) (conf logConfig, err, unknown error) {
+	if len(req.Network.Log) == 0 && c.logKeys != nil {
+		in, _ := netconf.DecodeJSON[logConfig](c.logKeys(req.Config), nil) // what is wrong is the plugin's to tell, or nobody's
+		return *in, nil, nil
+	}
 	if len(req.Network.Log) == 0 || hasKey(c.config, "log", 8) {
 		return conf, nil, nil
 	}

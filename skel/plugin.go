@@ -2,6 +2,7 @@ package skel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -49,6 +50,9 @@ type Plugin[C any] struct {
 	Timeouts map[netconf.Command]time.Duration         // of single verbs, before Timeout
 	Strict   bool                                      // an unknown key of the configuration is an error with code 2, not a warning
 	RunDir   string                                    // for locks and state; default DefaultRunDir
+	// Log says what stands for the key "log" of a configuration that has none, for a plugin that takes the place of another one,
+	// with that one's keys: {"level": ..., "file": ...} made of them, or nil. It is pure, and what is wrong in its answer is left out.
+	Log func(config json.RawMessage) json.RawMessage
 }
 
 // Do serves one call in-process, for daemons, delegates and tests: everything that Main does but
@@ -83,12 +87,13 @@ type core struct {
 	decode func(req *netconf.Request) (describe func() Steps, err error)
 	// announced describes it for a call without a configuration.
 	announced func(req *netconf.Request) Steps
+	logKeys   func(config json.RawMessage) json.RawMessage
 	// defaults is a fresh C, for the help.
 	defaults func() reflect.Value
 }
 
 func (p Plugin[C]) core() *core {
-	c := &core{config: reflect.TypeFor[C](), name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, timeouts: p.Timeouts, strict: p.Strict}
+	c := &core{config: reflect.TypeFor[C](), name: p.Name, about: p.About, runDir: p.RunDir, kind: p.Kind, versions: p.Versions, timeout: p.Timeout, timeouts: p.Timeouts, strict: p.Strict, logKeys: p.Log}
 	if c.runDir == "" {
 		c.runDir = DefaultRunDir
 	}
