@@ -117,6 +117,35 @@ func TestPortMapSources(t *testing.T) {
 	}
 }
 
+// A container that the host reaches by a gateway alone, by the default route perhaps, is not behind the link that
+// leads there: this opened the uplink, and nobody closed it again.
+func TestRouteLocalnetIsNotSetTowardsAGateway(t *testing.T) {
+	l := newLab(t)
+	a := l.container(2)
+	p := portMap("tcp:8080:80")
+	flags := func() string {
+		return shell(t, "sysctl -n net.ipv4.conf.wan.route_localnet net.ipv4.conf.br7.route_localnet")
+	}
+	for _, route := range []string{"default via 192.0.2.9", "10.7.0.0/24 via inet6 2001:db8::9 dev wan", "10.7.0.0/24 nexthop via 192.0.2.9 nexthop via 192.0.2.8"} {
+		shell(t, "ip route add "+route)
+		far := &container{a.NS, l.owner("far"), prefixes("10.7.0.2/24")}
+		create(t, l, far, p)
+		if have := flags(); have != "0\n0\n" {
+			t.Errorf("%s: flags of wan and br7: %q", route, have)
+		}
+		if err := p.Delete(t.Context(), l.host, far.Owner, far.addrs); err != nil {
+			t.Error(err)
+		}
+		shell(t, "ip route del "+route)
+	}
+	shell(t, "ip route add default via 192.0.2.9")
+	create(t, l, a, p)
+	if have := flags(); have != "0\n1\n" {
+		t.Errorf("flags of wan and br7: %q", have)
+	}
+	shell(t, "ip route del default")
+}
+
 // CVE-2020-8558: with route_localnet a neighbour on the link could reach what listens on the host's loopback alone.
 func TestHostsLoopbackStaysClosed(t *testing.T) {
 	l := newLab(t)

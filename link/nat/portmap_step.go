@@ -67,8 +67,8 @@ func (p PortMap) GC(ctx context.Context, req *netconf.Request) error {
 // Status is Probe.
 func (PortMap) Status(ctx context.Context, req *netconf.Request) error { return probe(ctx, req) }
 
-// routeLoopback lets packets from 127.0.0.1 out by the link that leads to a container. On a bridge, which others share,
-// it stays.
+// routeLoopback lets packets from 127.0.0.1 out by the link that leads to a container: its own end of a pair, with which the
+// flag goes, or a bridge, which others share and on which it stays.
 func (p PortMap) routeLoopback(ctx context.Context, host *link.NS, a netip.Addr) error {
 	key, err := p.loopbackKey(host, a)
 	if err != nil || key == "" {
@@ -89,8 +89,9 @@ func (p PortMap) verifyLoopback(host *link.NS, a netip.Addr) error {
 	return err
 }
 
-// loopbackKey is the sysctl of the link by which the host reaches a container; empty if there is none or it
-// is not needed.
+// loopbackKey is the sysctl of the link by which the host reaches a container; empty if it is not needed, or there
+// is none: a container behind a gateway is not on this host, as far as its routes know, and the link that
+// leads to the gateway is the host's way out, whose flag nobody would give back.
 func (p PortMap) loopbackKey(host *link.NS, a netip.Addr) (string, error) {
 	if p.NoSNAT || !a.Is4() {
 		return "", nil
@@ -101,6 +102,9 @@ func (p PortMap) loopbackKey(host *link.NS, a netip.Addr) (string, error) {
 	}
 	if err != nil {
 		return "", &link.Error{Op: "route get", Name: a.String(), Err: err}
+	}
+	if r := routes[0]; r.Gw != nil || r.Via != nil {
+		return "", nil
 	}
 	l, err := host.Handle().LinkByIndex(routes[0].LinkIndex)
 	if err != nil {
