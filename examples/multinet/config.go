@@ -113,3 +113,28 @@ func (c *config) path(req *netconf.Request) []string {
 func (c *config) fence() selection.Fence {
 	return selection.Fence{On: c.Isolation, Global: c.GlobalNamespaces}
 }
+
+// logConfig makes the SDK's key of multus' keys.
+func logConfig(config json.RawMessage) json.RawMessage {
+	keys, err := netconf.DecodeJSON[struct {
+		File  string `json:"logFile"`
+		Level string `json:"logLevel"`
+	}](config, nil)
+	if err != nil {
+		return nil
+	}
+	if level, ok := map[string]string{"verbose": "info", "panic": "error"}[keys.Level]; ok {
+		keys.Level = level
+	}
+	log := map[string]string{}
+	for key, value := range map[string]string{"file": keys.File, "level": keys.Level} {
+		if value != "" {
+			log[key] = value
+		}
+	}
+	text, err := json.Marshal(log)
+	if err != nil {
+		return nil // cannot be: texts always encode
+	}
+	return text
+}

@@ -18,6 +18,7 @@ func plugin() skel.Plugin[config] {
 		Kind:     skel.Meta,
 		Defaults: defaults,
 		Validate: validate,
+		Log:      logConfig,
 		Steps:    func(_ *netconf.Request, c *config) skel.Steps { return skel.Steps{multinet{c, connect}} },
 	}
 }

@@ -78,6 +78,9 @@ func parseItem(item string) (Element, error) {
 		if err := checkInterface(strings.TrimSpace(ifname)); err != nil {
 			return Element{}, err
 		}
+		if strings.Contains(ifname, "@") {
+			return Element{}, errors.New("two @: expected [namespace/]name[@interface]")
+		}
 	}
 	namespace, name, spaced := strings.Cut(network, "/")
 	if !spaced {
@@ -109,13 +112,23 @@ type item struct {
 }
 
 func parseJSON(text string) ([]Element, error) {
-	items, err := netconf.DecodeJSON[[]*item]([]byte(text), nil)
+	if !json.Valid([]byte(text)) {
+		var any json.RawMessage
+		return nil, invalid("not JSON: %w", json.Unmarshal([]byte(text), &any)) // says where
+	}
+	if text[0] != '[' {
+		return nil, invalid("expected a list of objects, such as [{\"name\": \"net-a\"}]")
+	}
+	// The SDK decodes objects: the list is the one key of one, on a line of its own, so that columns are the list's.
+	list, err := netconf.DecodeJSON[struct {
+		Networks []*item `json:"networks"`
+	}]([]byte("{\"networks\":\n"+text+"\n}"), nil)
 	if err != nil {
-		return nil, invalid("%s", strings.ReplaceAll(err.Error(), "configuration: ", ""))
+		return nil, placed(err)
 	}
 	var elements []Element
 	var errs []error
-	for i, it := range *items {
+	for i, it := range list.Networks {
 		var e Element
 		err := errors.New("null: expected an object")
 		if it != nil {
@@ -127,6 +140,19 @@ func parseJSON(text string) ([]Element, error) {
 		elements = append(elements, e)
 	}
 	return elements, firstOf(errs)
+}
+
+// placed gives errors of the list their place in the annotation.
+func placed(err error) error {
+	var all []error
+	for _, one := range netconf.Split(err) {
+		var e *netconf.Error
+		if !errors.As(one, &e) {
+			return err // cannot be: all of them are
+		}
+		all = append(all, invalid("%s (line %d, column %d): %v", strings.TrimPrefix(e.Path, "networks"), e.Line-1, e.Column, e.Err))
+	}
+	return netconf.Join(all...)
 }
 
 func (it *item) element() (Element, error) {
@@ -183,7 +209,9 @@ func (it *item) gateways() ([]netip.Addr, error) {
 	gateways := []netip.Addr{}
 	for _, g := range *it.DefaultRoute {
 		switch {
-		case !g.IsValid() || g.IsUnspecified() || g.IsMulticast() || g.IsLoopback():
+		case !g.IsValid():
+			return nil, errors.New("default-route: an empty gateway")
+		case g.IsUnspecified() || g.IsMulticast() || g.IsLoopback():
 			return nil, fmt.Errorf("default-route: %q cannot be a gateway", g.Addr)
 		case slices.Contains(gateways, g.Addr):
 			return nil, fmt.Errorf("default-route: %q is there twice", g.Addr)
