@@ -257,7 +257,7 @@ func (p PortMap) put(ctx context.Context, host *link.NS, o link.Owner, addrs []n
 			return err
 		}
 	}
-	return forget(ctx, host, all, arriving)
+	return forget(ctx, host, all, arriving(func(a netip.Addr) (bool, error) { return local(host, a) }))
 }
 
 // Verify compares the table with what Ensure made. A difference Is netconf.ErrDifferent.
