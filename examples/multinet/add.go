@@ -183,7 +183,7 @@ func (a *adding) devices(ctx context.Context) ([]string, error) {
 	if a.pod == nil {
 		return make([]string, len(wants)), nil // nobody can know
 	}
-	return device.Sources{API: a.api}.Assign(ctx, a.pod, wants)
+	return a.Devices(ctx, a.api, a.pod, wants)
 }
 
 // set is the attachments as package delegate runs them: the default network first.

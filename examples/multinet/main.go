@@ -19,7 +19,7 @@ func plugin() skel.Plugin[config] {
 		Defaults: defaults,
 		Validate: validate,
 		Log:      logConfig,
-		Steps:    func(_ *netconf.Request, c *config) skel.Steps { return skel.Steps{multinet{c, connect}} },
+		Steps:    func(_ *netconf.Request, c *config) skel.Steps { return skel.Steps{multinet{c, connect, devices}} },
 	}
 }
 

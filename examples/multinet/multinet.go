@@ -27,6 +27,7 @@ type cluster interface {
 type multinet struct {
 	*config
 	Connect func(kubeconfig string, environ []string) (cluster, error)
+	Devices func(ctx context.Context, api device.API, pod *kube.Pod, wants []device.Want) ([]string, error)
 }
 
 // connect reads how to reach the API server. A kubeconfig that is named and missing is no sign that there is none: it is
@@ -40,6 +41,11 @@ func connect(kubeconfig string, environ []string) (cluster, error) {
 		return nil, nil
 	}
 	return nil, netconf.Errorf(netconf.CodeTryAgainLater, "the API server: %w", err)
+}
+
+// devices asks kubelet, and the API server for claims, what the pod has been given.
+func devices(ctx context.Context, api device.API, pod *kube.Pod, wants []device.Want) ([]string, error) {
+	return device.Sources{API: api}.Assign(ctx, pod, wants)
 }
 
 // records is where it is remembered what the containers are attached to.
