@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containernetworking/cni/pkg/version"
+
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -37,6 +39,9 @@ func Network(config []byte, name, version string) (*delegate.Network, error) {
 	network, err := delegate.ParseNetwork(text)
 	if err != nil {
 		return nil, invalid("%s", err) // not %w: its code is another
+	}
+	if network.CNIVersion != "" && netconf.Newest([]string{network.CNIVersion}, version.All.SupportedVersions()) == "" {
+		return nil, invalid("cniVersion %q: expected one of %s", clip(network.CNIVersion), netconf.Choice(version.All.SupportedVersions()...))
 	}
 	return network, nil
 }
