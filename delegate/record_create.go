@@ -20,7 +20,13 @@ var errAttached = fmt.Errorf("%w: the container is attached, a DEL is due first"
 // its name when it is whole: an ADD that is killed on the way leaves a draft, which the next ADD, DEL or GC takes away.
 // The error says by netconf.Unchanged that there is nothing of this call.
 func (r Records) create(ctx context.Context, req *netconf.Request, head header) (*journal, error) {
-	j := r.journal(head.owner)
+	j, made := r.journal(head.owner), false
+	defer func() {
+		if !made { // after a panic too: held by a process that lives on, a draft could not be taken away by anybody
+			j.release()
+			r.sweepOwn(ctx, req) // no DEL follows an error that has changed nothing
+		}
+	}()
 	data, err := line(head)
 	if err == nil && len(head.Attachments) > maxAttachments {
 		err = fmt.Errorf("%d attachments: a record has at most %d", len(head.Attachments), maxAttachments)
@@ -39,6 +45,7 @@ func (r Records) create(ctx context.Context, req *netconf.Request, head header) 
 	}
 	switch {
 	case err == nil:
+		made = true
 		return j, nil
 	case errors.Is(err, netconf.ErrExists):
 		err = fmt.Errorf("record %q: container %q: %w", j.path, head.ContainerID, err)
@@ -47,8 +54,6 @@ func (r Records) create(ctx context.Context, req *netconf.Request, head header) 
 	default:
 		err = j.failed(err)
 	}
-	j.release()
-	r.sweepOwn(ctx, req) // the draft, where not even its lock could be had: no DEL follows an error that has changed nothing
 	return nil, netconf.Unchanged(err)
 }
 

@@ -178,3 +178,31 @@ func TestRewriteThatFails(t *testing.T) {
 		})
 	}
 }
+
+// A panic while a draft is held, in a process that lives on, leaves it neither held nor there.
+func TestPanicLeavesNoDraft(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"create", "lock", "write", "sync", "link"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			r, set, req := records(t), four(t, &spy{}), attach(t)
+			ctx := netconf.WithFault(t.Context(), func(_ context.Context, did string) error {
+				if did == "record "+op+" outer:c1:eth0" {
+					panic("injected")
+				}
+				return nil
+			})
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("there was no panic")
+					}
+				}()
+				_, _ = r.Add(ctx, set, req) // it panics
+			}()
+			if left, err := filepath.Glob(filepath.Join(r.Dir, "*")); err != nil || len(left) > 0 {
+				t.Errorf("left: %v %v", left, err)
+			}
+		})
+	}
+}
