@@ -2,6 +2,8 @@ package link
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -14,7 +16,9 @@ import (
 // are no more than these, so that no plugin links package regexp: literals, '.', \ before a character that is no letter
 // or digit, \d \w \s, classes such as [a-z_] and [^.], '*' '+' '?', groups and '|'. Blanks around a line, and empty lines, do
 // not count.
-type AllowedSysctls []allowed
+//
+// The zero value allows nothing, as an empty file does.
+type AllowedSysctls struct{ lines []allowed }
 
 type allowed struct {
 	text  string
@@ -23,7 +27,7 @@ type allowed struct {
 
 // ParseAllowedSysctls reads such a text. A line that is none of these expressions is an error with code 7 that names it.
 func ParseAllowedSysctls(text string) (AllowedSysctls, error) {
-	list := AllowedSysctls{} // an empty list allows nothing, and is not nil
+	var list AllowedSysctls
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -34,9 +38,9 @@ func ParseAllowedSysctls(text string) (AllowedSysctls, error) {
 			p.fail("unexpected %q", p.left[:1])
 		}
 		if p.err != nil {
-			return nil, &Error{Op: "sysctl allow-list", Name: line, Err: p.err}
+			return AllowedSysctls{}, &Error{Op: "sysctl allow-list", Name: line, Err: p.err}
 		}
-		list = append(list, allowed{line, m})
+		list.lines = append(list.lines, allowed{line, m})
 	}
 	return list, nil
 }
@@ -48,7 +52,7 @@ func (a AllowedSysctls) Allows(name string) bool {
 	if key, err := SysctlKey(name, "IFNAME"); err == nil && !strings.Contains(key, ".") {
 		dotted = strings.ReplaceAll(key, "/", ".")
 	}
-	for _, one := range a {
+	for _, one := range a.lines {
 		if one.in(name) || one.in(dotted) {
 			return true
 		}
@@ -58,10 +62,10 @@ func (a AllowedSysctls) Allows(name string) bool {
 
 // Check is an error with code 7 that names a parameter of s which is not allowed, and what is.
 func (a AllowedSysctls) Check(s Sysctls) error {
-	for name := range s.Values {
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		if !a.Allows(name) {
-			texts := make([]string, len(a))
-			for i, one := range a {
+			texts := make([]string, len(a.lines))
+			for i, one := range a.lines {
 				texts[i] = one.text
 			}
 			return &Error{Op: "sysctl", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "not in the allow-list: %q", texts)}
