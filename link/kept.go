@@ -25,6 +25,56 @@ func chained(req *netconf.Request, name string) (*NS, netlink.Link, error) {
 	return n, l, err
 }
 
+// begin finds the link that the Add of such a step works on; one whose part an Add of this attachment has made on this very link
+// is an error that Is netconf.ErrExists.
+func begin(req *netconf.Request, key, op, name string) (*NS, netlink.Link, error) {
+	n, l, err := chained(req, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	var before linkID // of whatever else was kept
+	there, err := kept(req, key, &before)
+	if err == nil && there && before.is(n, l) {
+		err = done(op, name)
+	}
+	return n, l, err
+}
+
+// undo is the Del of such a step: it reads what was kept into old, of which id is a part, has it given back if the link is
+// still the one, and forgets it. What is gone is no error.
+func undo(req *netconf.Request, key, name string, old any, id *linkID, back func(*NS, netlink.Link) error) error {
+	there, err := kept(req, key, old)
+	if err != nil || !there {
+		return err
+	}
+	err = onLink(req, name, func(n *NS, l netlink.Link) error {
+		if !id.is(n, l) {
+			return nil
+		}
+		return back(n, l)
+	})
+	if err != nil && !Gone(err) {
+		return err
+	}
+	return forget(req, key)
+}
+
+// onLink calls f for a link of the container's, if both are there.
+func onLink(req *netconf.Request, name string, f func(*NS, netlink.Link) error) error {
+	if req.Netns == "" {
+		return nil
+	}
+	n, err := Container(req)
+	if err != nil {
+		return err
+	}
+	l, err := find(n, name)
+	if err != nil || l == nil {
+		return err
+	}
+	return f(n, l)
+}
+
 // mustBe turns a link that was not found into an error.
 func mustBe(l netlink.Link, err error, name string) (netlink.Link, error) {
 	if err == nil && l == nil {

@@ -200,15 +200,8 @@ func (s Neighbours) prepare(req *netconf.Request) (n *NS, l netlink.Link, made [
 	if err = s.check(); err != nil {
 		return nil, nil, nil, err
 	}
-	if n, l, err = chained(req, ifName(req, s.Interface)); err != nil {
+	if n, l, err = begin(req, s.key(req), "neighbour add", ifName(req, s.Interface)); err != nil {
 		return nil, nil, nil, err
-	}
-	var before neighboured
-	switch there, err := kept(req, s.key(req), &before); {
-	case err != nil:
-		return nil, nil, nil, err
-	case there && before.is(n, l):
-		return nil, nil, nil, done("neighbour add", l.Attrs().Name)
 	}
 	if made, err = s.missing(n, l); err != nil {
 		return nil, nil, nil, err
@@ -231,27 +224,8 @@ func (s Neighbours) Check(ctx context.Context, req *netconf.Request) error {
 // Del takes away what Add made, as far as the link is still there.
 func (s Neighbours) Del(ctx context.Context, req *netconf.Request) error {
 	var old neighboured
-	there, err := kept(req, s.key(req), &old)
-	if err != nil || !there {
-		return err
-	}
-	if err := old.take(ctx, req, ifName(req, s.Interface)); err != nil && !Gone(err) {
-		return err
-	}
-	return forget(req, s.key(req))
-}
-
-func (old neighboured) take(ctx context.Context, req *netconf.Request, name string) error {
-	if req.Netns == "" {
-		return nil
-	}
-	n, err := Container(req)
-	if err != nil {
-		return err
-	}
-	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(n, l) {
-		return err
-	}
-	return Neighbours{Neighbours: old.Made}.Delete(ctx, n, name)
+	name := ifName(req, s.Interface)
+	return undo(req, s.key(req), name, &old, &old.linkID, func(n *NS, _ netlink.Link) error {
+		return Neighbours{Neighbours: old.Made}.Delete(ctx, n, name)
+	})
 }

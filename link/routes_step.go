@@ -113,17 +113,11 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 	}
 	name := ifName(req, r.Interface)
 	plan := r.plan(req.Warn)
-	n, l, err := chained(req, name)
+	n, l, err := begin(req, r.key(req), "route add", name)
 	if err == nil {
 		err = r.check()
 	}
 	var before laid
-	if err == nil {
-		var there bool
-		if there, err = kept(req, r.key(req), &before); there && before.is(n, l) {
-			err = done("route add", name)
-		}
-	}
 	if err == nil {
 		before = laid{linkID: idOf(n, l)}
 		before.Routes, err = plan.missing(n, l)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/vishvananda/netlink"
 )
 
 // Sysctls sets parameters below /proc/sys/net in the container's namespace. Names are written as for sysctl(8): where
@@ -235,15 +236,9 @@ func (s Sysctls) prepare(req *netconf.Request) (n *NS, list []setting, was writt
 	if list, err = s.settings(name); err != nil {
 		return nil, nil, was, err
 	}
-	n, l, err := chained(req, name)
+	n, l, err := begin(req, s.key(req), "sysctls of", name)
 	if err != nil {
 		return nil, nil, was, err
-	}
-	switch there, err := kept(req, s.key(req), &was); {
-	case err != nil:
-		return nil, nil, was, err
-	case there && was.is(n, l):
-		return nil, nil, was, done("sysctls of", name)
 	}
 	was = written{linkID: idOf(n, l), Was: map[string]string{}}
 	for _, x := range list {
@@ -278,36 +273,16 @@ func (s Sysctls) Check(_ context.Context, req *netconf.Request) error {
 // Del gives back the interface's own parameters, as far as it is still there. What the kernel refuses is a warning.
 func (s Sysctls) Del(ctx context.Context, req *netconf.Request) error {
 	var old written
-	there, err := kept(req, s.key(req), &old)
-	if err != nil || !there {
-		return err
-	}
-	if err := old.restore(ctx, req, ifName(req, s.Interface)); err != nil && !Gone(err) {
-		return err
-	}
-	return forget(req, s.key(req))
-}
-
-func (old written) restore(ctx context.Context, req *netconf.Request, name string) error {
-	if req.Netns == "" || len(old.Was) == 0 {
-		return nil
-	}
-	n, err := Container(req)
-	if err != nil {
-		return err
-	}
-	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(n, l) {
-		return err
-	}
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(old.Was)) {
-		switch err := n.Sysctl(ctx, key, old.Was[key]); {
-		case hopeless(err):
-			warn(req, "the parameter cannot be given back what it had", "sysctl", key, "error", err.Error())
-		case !Gone(err):
-			errs = append(errs, err)
+	return undo(req, s.key(req), ifName(req, s.Interface), &old, &old.linkID, func(n *NS, _ netlink.Link) error {
+		var errs []error
+		for _, key := range slices.Sorted(maps.Keys(old.Was)) {
+			switch err := n.Sysctl(ctx, key, old.Was[key]); {
+			case hopeless(err):
+				warn(req, "the parameter cannot be given back what it had", "sysctl", key, "error", err.Error())
+			case !Gone(err):
+				errs = append(errs, err)
+			}
 		}
-	}
-	return netconf.Join(errs...)
+		return netconf.Join(errs...)
+	})
 }

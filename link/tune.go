@@ -237,19 +237,12 @@ func (t Tune) Add(ctx context.Context, req *netconf.Request) error {
 
 // prepare looks, and writes down how the link is.
 func (t Tune) prepare(req *netconf.Request) (*NS, netlink.Link, error) {
-	n, l, err := chained(req, ifName(req, t.Interface))
+	n, l, err := begin(req, t.key(req), "link tune", ifName(req, t.Interface))
 	if err == nil {
 		err = t.check(n, l)
 	}
 	if err != nil {
 		return nil, nil, err
-	}
-	var before tuned
-	switch there, err := kept(req, t.key(req), &before); {
-	case err != nil:
-		return nil, nil, err
-	case there && before.is(n, l):
-		return nil, nil, done("link tune", l.Attrs().Name)
 	}
 	return n, l, keep(req, t.key(req), tuned{idOf(n, l), t.was(l)})
 }
@@ -283,33 +276,30 @@ func (t Tune) Check(ctx context.Context, req *netconf.Request) error {
 // Del gives the link back what Add changed, as far as it is still there. What its driver refuses is a warning.
 func (t Tune) Del(ctx context.Context, req *netconf.Request) error {
 	var old tuned
-	there, err := kept(req, t.key(req), &old)
-	if err != nil || !there {
-		return err
-	}
-	if err := old.restore(ctx, req, ifName(req, t.Interface)); err != nil && !Gone(err) {
-		return err
-	}
-	return forget(req, t.key(req))
+	return undo(req, t.key(req), ifName(req, t.Interface), &old, &old.linkID, func(n *NS, l netlink.Link) error {
+		return old.Was.giveBack(ctx, req, n, l)
+	})
 }
 
-func (old tuned) restore(ctx context.Context, req *netconf.Request, name string) error {
-	if req.Netns == "" {
+// Kept tells whether an Add of the attachment has written down what Del gives back.
+func (t Tune) Kept(req *netconf.Request) (bool, error) { return kept(req, t.key(req), &tuned{}) }
+
+// GiveBack gives the link of a call what t says, as Del does with what Add has written down: for what another plugin has
+// written down before an upgrade. What the driver refuses is a warning, and a link that is gone no error.
+func (t Tune) GiveBack(ctx context.Context, req *netconf.Request) error {
+	err := onLink(req, ifName(req, t.Interface), func(n *NS, l netlink.Link) error { return t.giveBack(ctx, req, n, l) })
+	if Gone(err) {
 		return nil
 	}
-	n, err := Container(req)
-	if err != nil {
-		return err
-	}
-	l, err := find(n, name)
-	if err != nil || l == nil || !old.is(n, l) {
-		return err
-	}
+	return err
+}
+
+func (t Tune) giveBack(ctx context.Context, req *netconf.Request, n *NS, l netlink.Link) error {
 	var errs []error
-	for _, a := range old.Was.attributes(l) {
+	for _, a := range t.attributes(l) {
 		switch err := a.apply(ctx, n, l); {
 		case hopeless(err), errors.Is(err, syscall.EBUSY):
-			warn(req, "the link cannot be given back what it had", "link", name, "error", err.Error())
+			warn(req, "the link cannot be given back what it had", "link", l.Attrs().Name, "error", err.Error())
 		case !Gone(err):
 			errs = append(errs, err)
 		}
