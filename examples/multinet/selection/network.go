@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containernetworking/cni/pkg/version"
+	cniversion "github.com/containernetworking/cni/pkg/version"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/netconf"
@@ -40,8 +40,8 @@ func Network(config []byte, name, version string) (*delegate.Network, error) {
 	if err != nil {
 		return nil, invalid("%s", err) // not %w: its code is another
 	}
-	if network.CNIVersion != "" && netconf.Newest([]string{network.CNIVersion}, version.All.SupportedVersions()) == "" {
-		return nil, invalid("cniVersion %q: expected one of %s", clip(network.CNIVersion), netconf.Choice(version.All.SupportedVersions()...))
+	if network.CNIVersion != "" && netconf.Newest([]string{network.CNIVersion}, cniversion.All.SupportedVersions()) == "" {
+		return nil, invalid("cniVersion %q: expected one of %s", clip(network.CNIVersion), netconf.Choice(cniversion.All.SupportedVersions()...))
 	}
 	return network, nil
 }
