@@ -16,7 +16,8 @@ import (
 const minLines, maxLines = 15, 60
 
 // Check returns what is missing in the packages of the module at root, a line each. Folders whose name
-// begins with '.' or '_', testdata, and modules inside the module are passed over.
+// begins with '.' or '_', testdata, and modules inside the module are passed over, but not those of examples: people
+// learn from them as from the rest.
 func Check(root string) (problems []string, err error) {
 	err = filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -28,7 +29,8 @@ func Check(root string) (problems []string, err error) {
 		}
 		if rel != "." {
 			_, err := os.Stat(filepath.Join(dir, "go.mod"))
-			if strings.ContainsRune("._", rune(d.Name()[0])) || d.Name() == "testdata" || err == nil {
+			nested := err == nil && !below(rel, "examples")
+			if strings.ContainsRune("._", rune(d.Name()[0])) || d.Name() == "testdata" || nested {
 				return fs.SkipDir
 			}
 		}
@@ -70,7 +72,7 @@ func checkDir(root, rel string) (problems []string, err error) {
 		return nil, nil
 	}
 	lines := strings.Count(doc, "\n")
-	short := program || strings.HasPrefix(rel, "internal"+string(filepath.Separator))
+	short := program || below(rel, "internal") || below(rel, "examples")
 	switch {
 	case doc == "":
 		problems = append(problems, rel+": no package comment: what it is, for whom, what it never does, the one trap")
@@ -87,6 +89,8 @@ func checkDir(root, rel string) (problems []string, err error) {
 	}
 	return problems, nil
 }
+
+func below(rel, dir string) bool { return strings.HasPrefix(rel, dir+string(filepath.Separator)) }
 
 func isExample(d ast.Decl) bool {
 	f, ok := d.(*ast.FuncDecl)
