@@ -19,7 +19,7 @@ const allowList = "/etc/cni/tuning/allowlist.conf"
 
 type config struct {
 	keys
-	DataDir string `json:"dataDir" doc:"taken and not used: what DEL gives back is kept in the folder of the SDK"`
+	DataDir string `json:"dataDir" doc:"where the reference plugin has written down what DEL gives back, for an attachment that it has made; default: /run/cni/tuning"`
 }
 
 // keys may stand in args.cni too.
@@ -69,12 +69,14 @@ func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.Sysctls{Values: k.Sysctl},
 		link.Tune{MAC: req.MAC(k.MAC), MTU: k.MTU, Promisc: k.Promisc, AllMulti: k.AllMulti, TxQLen: k.TxQLen},
+		record{c.DataDir},
 	}
 }
 
 func plugin() skel.Plugin[config] {
 	return skel.Plugin[config]{
 		Name: "tuning", About: "changes sysctls and attributes of the interface", Kind: skel.Chained, Validate: validate, Steps: steps,
+		Defaults: func() config { return config{DataDir: "/run/cni/tuning"} },
 	}
 }
 

@@ -78,6 +78,9 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 
 		{name: "outside net", conf: `,"sysctl":{"kernel.hostname":"x"}`, code: netconf.CodeInvalidNetworkConfig, words: "kernel.hostname"},
 		{name: "up and out", conf: `,"sysctl":{"net/ipv4/../../kernel/hostname":"x"}`, code: netconf.CodeInvalidNetworkConfig, words: "hostname"},
+		{name: "one name twice", conf: `,"sysctl":{"net.core.somaxconn":"1","net/core/somaxconn":"2"}`, code: netconf.CodeInvalidNetworkConfig, words: "twice"},
+		{name: "one key twice", conf: `,"sysctl":{"net.ipv4.conf.IFNAME.log_martians":"0","net.ipv4.conf.IFNAME.log_martians":"1"}`, words: "log_martians=1"},
+		{name: "sysctl of args.cni alone", conf: `,"args":{"cni":{"sysctl":{"net.ipv4.conf.IFNAME.log_martians":"1"}}}`, words: "log_martians=1"},
 		{name: "a number", conf: `,"sysctl":{"net.core.somaxconn":500}`, code: netconf.CodeDecodingFailure, words: "sysctl.net.core.somaxconn"},
 		{name: "two mistakes", conf: `,"mtu":"x","promisc":1`, code: netconf.CodeDecodingFailure, words: "promisc"},
 		{name: "small mtu", conf: `,"mtu":10`, code: netconf.CodeInvalidNetworkConfig, words: "mtu 10"},
@@ -99,6 +102,70 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 			if diff := before.Diff(ns.Snapshot()); diff != "" {
 				t.Errorf("left behind: %s", diff)
 			}
+		})
+	}
+}
+
+// An attachment that the reference plugin has made before an upgrade: its file in dataDir says how the interface was. What ours
+// has written down goes before it.
+func TestDelGivesBackWhatTheReferenceHasWrittenDown(t *testing.T) {
+	const changed = "ip link set eth0 address 02:00:00:00:00:0a mtu 1300 promisc on allmulticast on txqueuelen 77"
+	const was = `{
+ "mac": "02:00:00:00:00:0b",
+ "promisc": false,
+ "mtu": 1450,
+ "allmulti": false,
+ "txQLen": 500
+}`
+	for name, test := range map[string]struct {
+		dir, file string
+		before    func(ns *skeltest.NS, c *skeltest.Call)
+		words     string // what ip says then
+		warns     bool
+		stays     bool // the file
+	}{
+		"all":          {file: was, words: "mtu 1450 qlen 500 link/ether 02:00:00:00:00:0b"},
+		"default":      {dir: "/run/cni/tuning", file: was, words: "mtu 1450 qlen 500 link/ether 02:00:00:00:00:0b"},
+		"mtu alone":    {file: `{"mtu":1450}`, words: "PROMISC mtu 1450 qlen 77 link/ether 02:00:00:00:00:0a"},
+		"garbage":      {file: `{"mtu":`, words: "mtu 1300", warns: true},
+		"below 1280":   {file: `{"mtu":1200}`, words: "mtu 1200"},
+		"impossible":   {file: `{"mtu":70000}`, words: "mtu 1300", warns: true},
+		"no interface": {file: was, before: func(ns *skeltest.NS, _ *skeltest.Call) { ns.Run("ip", "link", "set", "eth0", "name", "eth7") }, words: "mtu 1300"},
+		"no namespace": {file: was, before: func(_ *skeltest.NS, c *skeltest.Call) { c.Netns = "" }, words: "mtu 1300"},
+		"made by ours": {file: was, before: func(ns *skeltest.NS, c *skeltest.Call) { c.With(netconf.Add).Run(t.Context(), t, plugin()).OK(t) }, words: "mtu 1300", stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, more := test.dir, ""
+			if dir == "" {
+				dir = t.TempDir()
+				more = `,"dataDir":"` + dir + `"`
+			}
+			ns, c := add(t, more+`,"mtu":1400`)
+			ns.Run("sh", "-ec", changed)
+			file := filepath.Join(dir, c.ContainerID+"_eth0.json")
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(test.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if test.before != nil {
+				test.before(ns, &c)
+			}
+			a := c.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
+			show := ns.Run("ip", "-o", "link", "show", "type", "veth")
+			for word := range strings.FieldsSeq(test.words) {
+				if !strings.Contains(strings.NewReplacer(">", " ", ",", " ").Replace(show), " "+word) {
+					t.Errorf("no %q in %s", word, show)
+				}
+			}
+			if (a.Stderr != "") != test.warns {
+				t.Errorf("stderr %s", a.Stderr)
+			}
+			if _, err := os.Stat(file); (err == nil) != test.stays {
+				t.Errorf("the file: %v", err)
+			}
+			c.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
 		})
 	}
 }
