@@ -49,6 +49,13 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	skeltest.NeedRoot(t)
 	t.Parallel()
+	return newQuietWorld(t)
+}
+
+// newQuietWorld is newWorld for a test that makes several, or is parallel already.
+func newQuietWorld(t *testing.T) *world {
+	t.Helper()
+	skeltest.NeedRoot(t)
 	w := &world{t: t, dir: t.TempDir(), api: kubetest.New(t, kubetest.Options{}), ns: skeltest.NewNS(t)}
 	w.bin = filepath.Join(w.dir, "bin")
 	if err := os.Mkdir(w.bin, 0o755); err != nil {
