@@ -22,7 +22,7 @@ type config struct {
 	Isolated bool        `json:"portIsolation" doc:"the container reaches the bridge, not its other isolated ports"`
 	DAD      bool        `json:"enabledad" doc:"wait for duplicate address detection; default: an allocator owns the addresses"`
 	IPMasq   bool        `json:"ipMasq" doc:"what leaves the container's subnet gets the host's address"`
-	Backend  nat.Backend `json:"ipMasqBackend" doc:"nftables, or empty; iptables is refused"`
+	Backend  nat.Backend `json:"ipMasqBackend" doc:"empty is nftables; iptables, a program, is refused: none is started"`
 
 	VLAN         netconf.Unserved `json:"vlan" doc:"not served"`
 	VLANTrunk    netconf.Unserved `json:"vlanTrunk" doc:"not served"`

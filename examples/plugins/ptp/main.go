@@ -15,7 +15,7 @@ type config struct {
 	MAC netconf.MAC `json:"mac" doc:"hardware address in the container; args and runtimeConfig go before it"`
 
 	IPMasq  bool        `json:"ipMasq" doc:"what leaves the container's subnet gets the host's address"`
-	Backend nat.Backend `json:"ipMasqBackend" doc:"nftables, or empty; iptables is refused"`
+	Backend nat.Backend `json:"ipMasqBackend" doc:"empty is nftables; iptables, a program, is refused: none is started"`
 }
 
 func steps(req *netconf.Request, c *config) skel.Steps {
