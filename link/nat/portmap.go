@@ -59,6 +59,30 @@ func (m mapping) element() element {
 	return e
 }
 
+// CheckHostIP says why no port can be mapped on an address, with code 7; not valid and unspecified ones, which are all
+// addresses, are fine. An IPv4 address written as IPv6 is taken for what it is.
+func (p PortMap) CheckHostIP(a netip.Addr) error {
+	a = a.Unmap()
+	refuse := func(why string) error { return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "%s", a.String()+" "+why) }
+	switch {
+	case !a.IsValid() || a.IsUnspecified():
+		return nil
+	case a.Is6() && a.IsLoopback():
+		return refuse("leads nowhere: the kernel sends no packet with this source out of the host; expected another address of the host")
+	case a.IsLoopback() && p.NoSNAT:
+		return refuse("leads nowhere without source translation (snat): the kernel sends no packet with a source of 127.0.0.0/8 out of the host")
+	case a.IsMulticast():
+		return refuse("is a multicast address: expected one of the host")
+	case a == broadcast:
+		return refuse("is the broadcast address: expected one of the host")
+	case a.Is6() && a.IsLinkLocalUnicast():
+		return refuse("is of one link alone, and a mapping is of all: expected an address of the host that is not link-local")
+	}
+	return nil
+}
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+
 // listening writes protocol and port of a key.
 func listening(key []byte) string {
 	if len(key) < 6 {
@@ -90,6 +114,9 @@ func (p PortMap) expand(targets map[bool]netip.Prefix) ([][]mapping, error) {
 		if number == 0 || m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 {
 			return nil, &link.Error{Op: "map port", Name: fmt.Sprintf("%s %d to %d", m.Protocol, m.HostPort, m.ContainerPort),
 				Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "expected tcp, udp or sctp and ports from 1 to 65535")}
+		}
+		if err := p.CheckHostIP(m.HostIP.Addr); err != nil {
+			return nil, &link.Error{Op: "map port", Name: m.HostIP.String(), Err: err}
 		}
 		host, one := m.HostIP.Unmap().WithZone(""), []mapping{}
 		for _, v6 := range []bool{false, true} {

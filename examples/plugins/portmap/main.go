@@ -3,6 +3,9 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+
 	"github.com/cnikit/cnikit/link/nat"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
@@ -11,7 +14,7 @@ import (
 type config struct {
 	SNAT    bool        `json:"snat" doc:"the host by 127.0.0.1, the container itself and its neighbours reach the port; they come from the host's address"`
 	MasqAll bool        `json:"masqAll" doc:"all who reach the port come from the host's address"`
-	Backend nat.Backend `json:"backend" doc:"nftables, or empty; iptables is refused"`
+	Backend nat.Backend `json:"backend" doc:"empty is nftables; iptables, a program, is refused: none is started"`
 	MarkBit int         `json:"markMasqBit" doc:"the bit of a packet's mark that is used, 13; another is refused"`
 
 	ConditionsV4 []string `json:"conditionsV4" doc:"refused: text of rules, for which a program is needed"`
@@ -19,12 +22,31 @@ type config struct {
 	SetMarkChain string   `json:"externalSetMarkChain" doc:"refused: a chain of iptables"`
 }
 
-func steps(req *netconf.Request, c *config) skel.Steps {
-	return skel.Steps{nat.PortMap{Mappings: req.Runtime().PortMappings, NoSNAT: !c.SNAT, MasqueradeAll: c.MasqAll}}
+func portMap(req *netconf.Request, c *config) nat.PortMap {
+	return nat.PortMap{Mappings: req.Runtime().PortMappings, NoSNAT: !c.SNAT, MasqueradeAll: c.MasqAll}
+}
+
+func steps(req *netconf.Request, c *config) skel.Steps { return skel.Steps{portMap(req, c)} }
+
+// hostIPs refuses addresses on which nothing can be mapped. It reads them as they were sent: Runtime leaves out a
+// mapping that is there twice, and the path must lead to the one that is wrong.
+func hostIPs(req *netconf.Request, c *config) (errs []error) {
+	var sent []struct {
+		HostIP netconf.Addr `json:"hostIP"`
+	}
+	if err := json.Unmarshal(req.Network.RuntimeConfig["portMappings"], &sent); err != nil {
+		return nil // there are none, or Runtime has said what is wrong with them
+	}
+	for i, m := range sent {
+		if err := portMap(req, c).CheckHostIP(m.HostIP.Addr); err != nil {
+			errs = append(errs, req.Invalid(fmt.Sprintf("runtimeConfig.portMappings[%d].hostIP", i), "%w", err))
+		}
+	}
+	return errs
 }
 
 func validate(req *netconf.Request, c *config) error {
-	var errs []error
+	errs := hostIPs(req, c)
 	refuse := func(key string, is bool, why string) {
 		if is {
 			errs = append(errs, req.Invalid(key, "not served: %s", why))

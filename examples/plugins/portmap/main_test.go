@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -238,4 +239,44 @@ func TestKeys(t *testing.T) {
 	bad := add(ns, `{"hostPort":0,"containerPort":80}`, "")
 	bad.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "portMappings[0].hostPort")
 	bad.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
+}
+
+// An address on which no packet can ever be led into a container is refused, by its path, and not mapped in silence.
+func TestAHostIPThatLeadsNowhereIsRefused(t *testing.T) {
+	ns := container(t)
+	before := skeltest.HostSnapshot(t)
+	const at = `{"hostPort":80,"containerPort":80},{"hostPort":80,"containerPort":80},{"hostPort":8081,"containerPort":80,"hostIP":"`
+	for ip, c := range map[string]struct{ keys, why string }{
+		"::1":              {"", "::1 leads nowhere"},
+		"224.0.0.1":        {"", "multicast"},
+		"::ffff:224.0.0.1": {"", "multicast"},
+		"ff02::1":          {"", "multicast"},
+		"255.255.255.255":  {"", "broadcast"},
+		"fe80::1":          {"", "link"},
+		"127.0.0.1":        {`"snat":false,`, "snat"},
+		"::ffff:127.0.0.1": {`"snat":false,`, "snat"},
+	} {
+		call := add(ns, at+ip+`"}`, c.keys)
+		call.Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "runtimeConfig.portMappings[2].hostIP", c.why)
+		call.With(netconf.Check).Run(t.Context(), t, plugin()).Fails(t, netconf.CodeInvalidNetworkConfig, "runtimeConfig.portMappings[2].hostIP")
+		call.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
+	}
+	if diff := before.Diff(skeltest.HostSnapshot(t)); diff != "" {
+		t.Errorf("changed: %s", diff)
+	}
+	for _, ip := range []string{"", "0.0.0.0", "::", "127.0.0.1", "::ffff:10.1.0.1", "169.254.1.1", "fd00:1::1", "::ffff:0.0.0.0"} {
+		call := add(ns, at+ip+`"}`, "")
+		call.Run(t.Context(), t, plugin()).OK(t)
+		call.With(netconf.Check).Run(t.Context(), t, plugin()).OK(t)
+		call.With(netconf.Del).Run(t.Context(), t, plugin()).OK(t)
+	}
+}
+
+// The help lists what is taken: it offered iptables, which is refused.
+func TestHelpOffersNoBackendThatIsRefused(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command(filepath.Join(skeltest.Build(t, "."), "portmap"), "help").Output()
+	if err != nil || !strings.Contains(string(out), "(expected nftables)") {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
