@@ -3,10 +3,12 @@
 // annotations and statuses are those of multus; see README.md for what is otherwise.
 //
 // Where to read: add.go is what happens on ADD, from top to bottom; del.go the other verbs; plan.go what a pod
-// gets, in what order; config.go the keys. Package selection checks what a pod asks for, status says what it got.
+// gets, in what order; config.go the keys; explain.go a look at manifests. Package selection checks what a pod asks for, status says what it got.
 package main
 
 import (
+	"os"
+
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
 )
@@ -23,4 +25,9 @@ func plugin() skel.Plugin[config] {
 	}
 }
 
-func main() { skel.Main(plugin()) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "explain" {
+		os.Exit(explainMain(os.Args[2:], os.Stdout, os.Stderr))
+	}
+	skel.Main(plugin())
+}
