@@ -253,7 +253,13 @@ func (b *Bench) Container() *Container {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.Add.Prev = call.Run(b.Context(), b, program).OK(b).Stdout
+		a := call.Run(b.Context(), b, program).OK(b)
+		c.Add.Prev = a.Stdout
+		for _, i := range a.Result.Interfaces {
+			if i.Sandbox == "" {
+				b.links = append(b.links, i.Name)
+			}
+		}
 	}
 	return c
 }
@@ -266,20 +272,6 @@ func find(paths []string, name string) (Binary, error) {
 		}
 	}
 	return "", fmt.Errorf("no program %q in %v", name, paths)
-}
-
-// WithIPAM puts the test IPAM plugin into the configuration of all containers that come, or ends the check, as not
-// applicable, where the configuration has no IPAM plugin.
-func (b *Bench) WithIPAM() *IPAM {
-	b.Helper()
-	ipam := b.Get(b.Base, "ipam")
-	if b.Kind == skel.IPAM || ipam == "" || b.Get(ipam, "type") == "" {
-		b.Skip("the configuration names no IPAM plugin for the plugin to call")
-	}
-	i := NewIPAM(b)
-	b.paths = append(b.paths, i.Path)
-	b.Base = b.Set(b.Base, "ipam", `{"type":"test-ipam"}`)
-	return i
 }
 
 // Settle makes an attachment of another container and takes it away again: what is shared by all of a network's (a

@@ -32,6 +32,7 @@ type Bench struct {
 	skipped  bool
 	number   int
 	cleanups []func()
+	links    []string       // of the host, that the plugins before it have made
 	setUp    map[int]string // what Setup has started, and when each began
 	lasting  map[int]string // what has been left behind
 }

@@ -127,13 +127,19 @@ func (i *IPAM) Calls() []string {
 // after ten seconds.
 func (i *IPAM) Hanging() (pid int) {
 	i.t.Helper()
-	Eventually(i.t, "a call of test-ipam hangs", func() bool {
-		data, err := os.ReadFile(filepath.Join(i.dir, "pid"))
-		if err == nil {
-			pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
-		}
-		return err == nil
-	})
+	Eventually(i.t, "a call of test-ipam hangs", func() bool { pid = i.hangs(); return pid > 0 })
+	return pid
+}
+
+// hangs is the process id of a call that hangs; 0 if none has hung yet.
+func (i *IPAM) hangs() (pid int) {
+	data, err := os.ReadFile(filepath.Join(i.dir, "pid"))
+	if err == nil {
+		pid, err = strconv.Atoi(strings.TrimSpace(string(data)))
+	}
+	if err != nil {
+		return 0
+	}
 	return pid
 }
 

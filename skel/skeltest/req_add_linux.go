@@ -131,7 +131,7 @@ func addHarmed(b *Bench) {
 	}
 	b.NeedState()
 	reserved := func() []string { return nil }
-	if ipam := b.Get(b.Base, "ipam"); b.Kind != skel.IPAM && ipam != "" && b.Get(ipam, "type") != "" {
+	if b.ipam() != "" {
 		reserved = b.WithIPAM().Reserved
 	}
 	c := b.Container()

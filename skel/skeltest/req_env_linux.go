@@ -93,7 +93,7 @@ func envTaken() []Requirement {
 		Text:    "A DEL without CNI_PATH succeeds where nothing was delegated.",
 		Explain: "The specification wants CNI_PATH for GC alone. A DEL that insists on it cannot be made by hand when a node is to be cleaned.",
 		Check: func(b *Bench) {
-			if ipam := b.Get(b.Base, "ipam"); b.Kind == skel.Meta || b.Kind != skel.IPAM && ipam != "" && b.Get(ipam, "type") != "" {
+			if b.Kind == skel.Meta || b.ipam() != "" {
 				b.Skip("the configuration has a delegate, which is found by CNI_PATH")
 			}
 			c := b.Container()

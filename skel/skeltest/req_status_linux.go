@@ -114,13 +114,20 @@ const smallest = `[[{"subnet":"10.99.0.0/30"}]]`
 func statusExhausted(b *Bench) {
 	b.NeedVersion(netconf.Status)
 	ipam := b.Get(b.Base, "ipam")
+	if b.Kind != skel.IPAM {
+		ipam = b.ipam()
+	}
 	if ipam == "" || b.Get(ipam, "ranges") == "" && b.Get(ipam, "subnet") == "" {
 		b.Skip("the configuration has no pool that is known to be made smaller: ipam.ranges, or ipam.subnet")
 	}
 	for _, key := range []string{"subnet", "rangeStart", "rangeEnd", "gateway"} {
 		ipam = b.Without(ipam, key)
 	}
-	b.Base = b.Set(b.Base, "ipam", b.Set(ipam, "ranges", smallest))
+	if ipam = b.Set(ipam, "ranges", smallest); b.Kind == skel.IPAM {
+		b.Base = b.Set(b.Base, "ipam", ipam)
+	} else {
+		b.setIPAM(ipam)
+	}
 	taken := b.Container()
 	b.Settle(taken)
 	status := b.hostCall(netconf.Status, b.Base)

@@ -63,9 +63,6 @@ const (
 // hundred numbers of each, where to read the files would take longer than all the rest. What is of the namespace, "all" and
 // "default", is left out, and so is forwarding where it is as in "all": there it is written to every link at once, by
 // plugins that rightly leave it on, for others.
-//
-// What a plugin sets on a link that comes with the attachment, as portmap's route_localnet on the host's end of a pair, is
-// there after ADD and gone with the link: that is no difference after DEL. On a link that was there before it is.
 func sysctls() (s Snapshot, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))

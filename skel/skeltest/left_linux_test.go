@@ -38,3 +38,28 @@ func TestBackgroundIsThePluginsOwn(t *testing.T) {
 		})
 	}
 }
+
+// A chained plugin may leave route_localnet on the host's end of a pair that a plugin before it has made, which goes next, and
+// on no other link.
+func TestRouteLocalnetGoesWithTheLink(t *testing.T) {
+	b := &Bench{links: []string{"v0"}}
+	for line, want := range map[string]bool{
+		"host: sysctl: net.ipv4.conf.v0.route_localnet = 1":      true,
+		"host: sysctl: net.ipv4.conf.p0.route_localnet = 1":      false,
+		"host: sysctl: net.ipv4.conf.v0.rp_filter = 1":           false,
+		"conform-1: sysctl: net.ipv4.conf.v0.route_localnet = 1": false,
+	} {
+		if b.goesWithLink(line) != want {
+			t.Errorf("%s: expected %v", line, want)
+		}
+	}
+	NeedRoot(t)
+	if testbin.Guest() {
+		t.Skip("hundreds of processes, and no kernel makes a difference")
+	}
+	// Of two attachments, so that what the first leaves for all would not be seen.
+	o := judgedOf(t, func() Target { return shTarget(t, "chained", "the way to 127.0.0.1 stays") }, "env/limits")
+	if o.Status != Pass {
+		t.Errorf("%s %s", o.Status, o.Detail)
+	}
+}
