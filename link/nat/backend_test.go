@@ -30,10 +30,10 @@ func TestABackendThatIsRefusedIsNotExpected(t *testing.T) {
 		if err == nil {
 			err = b.Check()
 		}
-		if (err == nil) != (c.refused == "") || err != nil && !contains(err.Error(), c.refused) {
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 			t.Errorf("%q: %v", word, err)
 		}
-		if err != nil && contains(strings.SplitAfter(err.Error(), "expected ")[1][:8], "iptables") {
+		if err != nil && strings.Contains(strings.SplitAfter(err.Error(), "expected ")[1][:8], "iptables") {
 			t.Errorf("%q: iptables is offered: %v", word, err)
 		}
 	}
