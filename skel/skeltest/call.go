@@ -33,7 +33,7 @@ type Binary string
 const grace = 15 * time.Second
 
 // Run starts the program and waits for it. The end of the context is a SIGTERM, as from a runtime that gives up,
-// and after another 15 s a SIGKILL.
+// and after another 15 s a SIGKILL. The exit status of a program that a signal has ended is that signal's number, negated.
 func (b Binary) Run(ctx context.Context, io skel.IO) int {
 	cmd := exec.CommandContext(ctx, string(b))
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = io.Env, io.Stdin, io.Stdout, io.Stderr
@@ -43,6 +43,9 @@ func (b Binary) Run(ctx context.Context, io skel.IO) int {
 	if err != nil && !errors.As(err, &exit) && cmd.ProcessState == nil {
 		_, _ = io.Stderr.Write([]byte(err.Error())) // into a buffer
 		return -1
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return -int(status.Signal())
 	}
 	return cmd.ProcessState.ExitCode()
 }

@@ -177,6 +177,11 @@ func stdinOpen(b *Bench) {
 	b.inTime(call, a)
 	if a.Exit == 0 {
 		b.Succeeds(c.Del())
+	} else if a.Exit == -int(unix.SIGKILL) {
+		b.Errorf("ADD did not end within %v of SIGTERM, and was killed", grace)
+	}
+	for _, end := range []*os.File{w, r} { // what waits for more, as a shell's cat, ends with that
+		_ = end.Close() // as it is closed below
 	}
 	b.Same(before, "after ADD with a stdin that is never closed", c)
 }
