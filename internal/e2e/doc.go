@@ -9,6 +9,7 @@
 //	libcni      CHECK, GC and STATUS by the runtimes' library, for what no runtime calls
 //	record      notes and holds the calls of plugins
 //	image       the one image of all containers, which answers TCP
+//	multinet    the tests of examples/multinet with a real API server
 //
 // What runtimes differ in, for plugins (seen with package record): podman and containerd 1.6 never call STATUS,
 // containerd 2.4 does each time that it is asked for its own; none calls CHECK or GC. containerd calls DEL when a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/internal/e2e/cluster"
+	"github.com/cnikit/cnikit/internal/testbin"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
@@ -28,6 +29,7 @@ func TestAPI(t *testing.T) {
 		{"pods", testPods},
 		{"claims", testClaims},
 		{"credentials", testCredentials},
+		{"program", testProgram},
 		{"rights", testRights},
 		{"restart", testRestart},
 	} {
@@ -142,4 +144,15 @@ func deletePod(t *testing.T, api *cluster.API, namespace, name string) {
 	if err := api.Admin.Delete(t.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+name+"?gracePeriodSeconds=0"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestBuild builds the program ahead.
+func TestBuild(t *testing.T) { build(t) }
+
+// build returns the program and the folder of the plugins that it calls.
+func build(t *testing.T) (program skeltest.Binary, plugins string) {
+	t.Helper()
+	program = skeltest.Binary(filepath.Join(testbin.Tools(t, "examples/multinet", nil, "."), "multinet"))
+	testbin.Plugin(t, "host-local")
+	return program, filepath.Dir(testbin.Plugin(t, "bridge"))
 }
