@@ -103,7 +103,7 @@ func (m Masquerade) Delete(ctx context.Context, host *link.NS, o link.Owner, add
 
 // Collect takes away what is masqueraded for attachments of the network that are not in the list of those that live.
 func (m Masquerade) Collect(ctx context.Context, host *link.NS, network string, alive []types.GCAttachment) error {
-	_, err := collect(ctx, host, network, alive, m.sets())
+	_, err := collect(ctx, host, network, alive, m.sets(), nil)
 	return err
 }
 

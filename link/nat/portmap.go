@@ -63,7 +63,9 @@ func (m mapping) element() element {
 // addresses, are fine. An IPv4 address written as IPv6 is taken for what it is.
 func (p PortMap) CheckHostIP(a netip.Addr) error {
 	a = a.Unmap()
-	refuse := func(why string) error { return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "%s", a.String()+" "+why) }
+	refuse := func(why string) error {
+		return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "%s", a.String()+" "+why)
+	}
 	switch {
 	case !a.IsValid() || a.IsUnspecified():
 		return nil
@@ -318,10 +320,10 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 	}
 	freed, err := take(ctx, host, func(c *conn) ([]element, error) {
 		found, all, err := known(c, o, ports, to)
-		if err != nil || all {
-			return found, err
+		if err == nil && !all {
+			found, err = c.ownedBy(p.sets(), func(e element) bool { return marks(e.owner, o) })
 		}
-		return c.ownedBy(p.sets(), func(e element) bool { return marks(e.owner, o) })
+		return found, netconf.Join(err, giveBack(ctx, c, host, found))
 	})
 	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
 }
@@ -383,6 +385,6 @@ func mappingsOf(elements []element) (all []mapping) {
 
 // Collect takes away the mappings of attachments of the network that are not in the list of those that live.
 func (p PortMap) Collect(ctx context.Context, host *link.NS, network string, alive []types.GCAttachment) error {
-	freed, err := collect(ctx, host, network, alive, p.sets())
+	freed, err := collect(ctx, host, network, alive, p.sets(), giveBack)
 	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
 }

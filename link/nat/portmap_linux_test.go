@@ -1,12 +1,16 @@
 package nat_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/cnikit/cnikit/link/nat"
+	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
+	"github.com/containernetworking/cni/pkg/types"
 )
 
 // Who comes by which address of the host, and whom the container sees.
@@ -144,6 +148,83 @@ func TestRouteLocalnetIsNotSetTowardsAGateway(t *testing.T) {
 		t.Errorf("flags of wan and br7: %q", have)
 	}
 	shell(t, "ip route del default")
+}
+
+// The flag of the host's end of a pair, which leads to the container alone, is given back with the last mapping that needs
+// it, whoever takes that away, and also when the call was ended in between. It stayed as long as the link.
+func TestRouteLocalnetIsGivenBack(t *testing.T) {
+	l := newLab(t)
+	ns := skeltest.NewNS(t)
+	shell(t, "ip link add pair type veth peer name eth0 netns "+ns.Name+"; ip link set pair up; ip addr add 10.9.0.1/32 dev pair; ip route add 10.9.0.2/32 dev pair")
+	t.Cleanup(func() { shell(t, "ip link del pair 2>/dev/null || true") })
+	ns.Run("sh", "-ec", "ip addr add 10.9.0.2/32 dev eth0; ip link set eth0 up; ip route add 10.9.0.1 dev eth0; ip route add default via 10.9.0.1")
+	serve(t, ns, "tcp", 80, "ptp")
+	flag := func(want string) {
+		t.Helper()
+		if have := shell(t, "sysctl -n net.ipv4.conf.pair.route_localnet"); have != want+"\n" {
+			t.Errorf("the flag is %q, expected %q", have, want)
+		}
+	}
+	a, b := &container{ns, l.owner("a"), prefixes("10.9.0.2/24")}, &container{ns, l.owner("b"), prefixes("10.9.0.2/24")}
+	p, second := portMap("tcp:8080:80"), portMap("tcp:8081:80")
+	second.MasqueradeAll = true
+	for name, del := range map[string]func(c *container) error{
+		"by address": func(c *container) error { return p.Delete(t.Context(), l.host, c.Owner, c.addrs) },
+		"by owner":   func(c *container) error { return nat.PortMap{}.Delete(t.Context(), l.host, c.Owner, nil) },
+		"by GC": func(c *container) error {
+			live := []types.GCAttachment{{ContainerID: "b", IfName: "eth0"}}
+			if c == b {
+				live = []types.GCAttachment{}
+			}
+			return nat.PortMap{}.Collect(t.Context(), l.host, "net", live)
+		},
+	} {
+		create(t, l, a, p)
+		answers(t, nil, "tcp", "127.0.0.1:8080", "ptp 10.9.0.1")
+		create(t, l, b, second)
+		for _, c := range []*container{a, b} {
+			flag("1")
+			if c == b {
+				answers(t, nil, "tcp", "127.0.0.1:8081", "ptp 10.9.0.1")
+			}
+			if err := del(c); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		flag("0")
+	}
+	for _, harmed := range []string{"sysctl", "nft"} { // a DEL that ends before it, and comes again
+		create(t, l, a, p)
+		broken := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+			if strings.HasPrefix(op, harmed) {
+				return errors.New("ended")
+			}
+			return nil
+		})
+		if err := p.Delete(broken, l.host, a.Owner, a.addrs); err == nil {
+			t.Errorf("%s: DEL was not harmed", harmed)
+		}
+		if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+			t.Error(err)
+		}
+		flag("0")
+		if left := elements(t); left != "" {
+			t.Errorf("left: %s", left)
+		}
+	}
+	// Where a new link has it anyway, it is left; and the link may have gone before DEL comes.
+	shell(t, "sysctl -qw net.ipv4.conf.default.route_localnet=1")
+	t.Cleanup(func() { shell(t, "sysctl -qw net.ipv4.conf.default.route_localnet=0") })
+	create(t, l, a, p)
+	if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Error(err)
+	}
+	flag("1")
+	create(t, l, a, p)
+	shell(t, "ip link del pair")
+	if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Error(err)
+	}
 }
 
 // CVE-2020-8558: with route_localnet a neighbour on the link could reach what listens on the host's loopback alone.

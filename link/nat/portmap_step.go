@@ -3,7 +3,6 @@ package nat
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/cnikit/cnikit/link"
@@ -66,55 +65,6 @@ func (p PortMap) GC(ctx context.Context, req *netconf.Request) error {
 
 // Status is Probe.
 func (PortMap) Status(ctx context.Context, req *netconf.Request) error { return probe(ctx, req) }
-
-// routeLoopback lets packets from 127.0.0.1 out by the link that leads to a container: its own end of a pair, with which the
-// flag goes, or a bridge, which others share and on which it stays.
-func (p PortMap) routeLoopback(ctx context.Context, host *link.NS, a netip.Addr) error {
-	key, err := p.loopbackKey(host, a)
-	if err != nil || key == "" {
-		return err
-	}
-	return host.Sysctl(ctx, key, "1")
-}
-
-func (p PortMap) verifyLoopback(host *link.NS, a netip.Addr) error {
-	key, err := p.loopbackKey(host, a)
-	if err != nil || key == "" {
-		return err
-	}
-	have, err := host.ReadSysctl(key)
-	if err == nil && have != "1" {
-		err = different(key, 1, have)
-	}
-	return err
-}
-
-// loopbackKey is the sysctl of the link by which the host reaches a container; empty if it is not needed, or there
-// is none: a container behind a gateway is not on this host, as far as its routes know, and the link that
-// leads to the gateway is the host's way out, whose flag nobody would give back.
-func (p PortMap) loopbackKey(host *link.NS, a netip.Addr) (string, error) {
-	if p.NoSNAT || !a.Is4() {
-		return "", nil
-	}
-	routes, err := host.Handle().RouteGet(a.AsSlice())
-	if unreachable(err) || err == nil && len(routes) == 0 {
-		return "", nil // the host itself does not reach it, by no address
-	}
-	if err != nil {
-		return "", &link.Error{Op: "route get", Name: a.String(), Err: err}
-	}
-	if r := routes[0]; r.Gw != nil || r.Via != nil {
-		return "", nil
-	}
-	l, err := host.Handle().LinkByIndex(routes[0].LinkIndex)
-	if err != nil {
-		return "", &link.Error{Op: "link get", Name: fmt.Sprint(routes[0].LinkIndex), Err: err}
-	}
-	if l.Attrs().Name == "lo" {
-		return "", nil
-	}
-	return "net/ipv4/conf/" + l.Attrs().Name + "/route_localnet", nil
-}
 
 // local tells whether an address is the host's: its routing says so.
 func local(host *link.NS, a netip.Addr) (bool, error) {

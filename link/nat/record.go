@@ -225,13 +225,19 @@ func take(ctx context.Context, host *link.NS, look func(c *conn) ([]element, err
 // maxTaken is how many elements go with one batch.
 const maxTaken = 2000
 
-// collect takes away what the network's attachments have in sets and who are not in the list.
-func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []string) ([]element, error) {
+// collect takes away what the network's attachments have in sets and who are not in the list. What before does is done
+// before that; nil: nothing.
+func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []string,
+	before func(ctx context.Context, c *conn, host *link.NS, leaving []element) error) ([]element, error) {
 	if network == "" || valid == nil {
 		return nil, &link.Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
 	}
 	return take(ctx, host, func(c *conn) ([]element, error) {
-		return c.ownedBy(sets, func(e element) bool { return stale(e.owner, network, valid) })
+		found, err := c.ownedBy(sets, func(e element) bool { return stale(e.owner, network, valid) })
+		if err == nil && before != nil {
+			err = before(ctx, c, host, found)
+		}
+		return found, err
 	})
 }
 

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package nat
+
+import (
+	"net/netip"
+
+	"github.com/cnikit/cnikit/link"
+	"github.com/vishvananda/netlink"
+)
+
+// routesTo answers that it is not implemented.
+func routesTo(host *link.NS, a netip.Addr) ([]netlink.Route, error) {
+	return host.Handle().RouteGet(a.AsSlice())
+}
