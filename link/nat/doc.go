@@ -34,6 +34,9 @@
 // What has removed something waits, when it closes its socket or ends, until the kernel's readers are through: a DEL
 // takes 10 to 20 ms for that, as one with nft or iptables does. An ADD does not.
 //
+// SCTP is translated where the kernel tracks its ports (CONFIG_NF_CT_PROTO_SCTP, which distributions have), and only packets whose
+// checksum is right.
+//
 // The one trap: a container that is reached past the host, as one with a macvlan, is not reached by a mapped
 // port; and where a filter of others drops what is forwarded, it drops this too.
 package nat
