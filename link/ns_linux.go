@@ -8,13 +8,12 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/cnikit/cnikit/internal/ownns"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
-
-const nsGetNSType = 0xb703 // NS_GET_NSTYPE, linux/nsfs.h; since 4.11
 
 // NS is an open network namespace. It stays alive as long as it is open, whatever becomes of its path.
 // All methods may be called from several goroutines at once.
@@ -61,27 +60,11 @@ func Open(path string) (*NS, error) {
 // Current opens the namespace that the calling thread is in, which is the process's own, "the host",
 // unless the caller has changed it.
 func Current() (*NS, error) {
-	fd, err := current()
-	if err != nil {
-		return Open(currentPath)
+	fd, err := ownns.Open()
+	if err != nil { // for who may not change the network
+		return Open(ownns.Path)
 	}
-	return adopt(fd, currentPath)
-}
-
-// currentPath leads to the namespace of the thread that follows it.
-const currentPath = "/proc/thread-self/ns/net"
-
-// current opens the calling thread's namespace as that of a socket, which Linux has since 4.10 and allows to who may
-// change the network. A path below /proc/PID/task would cost the process that waits for this one: when a program's
-// last thread ends it takes these paths out of the kernel's cache, and if it is interrupted there the waiting
-// one spins, 4 ms of processor time a call with Linux 6.18 on a busy machine.
-func current() (fd int, err error) {
-	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(s)
-	return unix.IoctlRetInt(s, unix.SIOCGSKNS)
+	return adopt(fd, ownns.Path)
 }
 
 // FromNS opens the namespace that an upstream ns.NetNS stands for; each is closed on its own.
@@ -105,13 +88,14 @@ func adopt(fd int, path string) (*NS, error) {
 }
 
 func (n *NS) prepare() error {
-	kind, err := unix.IoctlRetInt(n.fd, nsGetNSType)
-	if err != nil || kind != unix.CLONE_NEWNET {
+	if is, err := ownns.IsNet(n.fd); err != nil || !is {
 		return fmt.Errorf("%w: a namespace of another kind", errNoNamespace)
 	}
-	if n.dev, n.ino, err = inode(func(st *unix.Stat_t) error { return unix.Fstat(n.fd, st) }); err != nil {
+	var st unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Fstat(n.fd, &st) }); err != nil {
 		return err
 	}
+	n.dev, n.ino = uint64(st.Dev), st.Ino
 	// A socket keeps the namespace that its thread was in when it was opened.
 	open := func() (err error) {
 		n.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -134,21 +118,8 @@ func (n *NS) prepare() error {
 // here tells whether the calling thread is in the namespace; the answer holds only as long as the
 // goroutine stays on its thread, which only a thread that nobody moves makes sure.
 func (n *NS) here() bool {
-	dev, ino, err := inode(func(st *unix.Stat_t) error {
-		fd, err := current()
-		if err != nil {
-			return unix.Stat(currentPath, st)
-		}
-		defer unix.Close(fd)
-		return unix.Fstat(fd, st)
-	})
+	dev, ino, err := ownns.Stat()
 	return err == nil && dev == n.dev && ino == n.ino
-}
-
-func inode(stat func(*unix.Stat_t) error) (dev, ino uint64, err error) {
-	var st unix.Stat_t
-	err = ignoringEINTR(func() error { return stat(&st) })
-	return uint64(st.Dev), st.Ino, err
 }
 
 // Handle is a netlink handle whose NETLINK_ROUTE socket lives in the namespace. It needs no thread

@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	deptest.Room(t, ".", "netconf", "skel/state", "internal/filekey", "internal/flock")
+	deptest.Room(t, ".", "netconf", "skel/state", "internal/filekey", "internal/flock", "internal/ownns")
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cnikit/cnikit/internal/ownns"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -21,7 +22,7 @@ func TestOwnNamespaceLeavesNothingForTheWaitingProcess(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount(ownPath, path, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(ownns.Path, path, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
