@@ -113,7 +113,8 @@ func pair(t *testing.T, addresses ...string) (container, neighbour *skeltest.NS)
 	return nil, nil
 }
 
-// layer3 is a snapshot without the links and their sysctls, which go with them: addresses, routes, rules, neighbours. (Of a link whose peer is in a namespace
+// layer3 is a snapshot without the links, and their sysctls, which go with them: addresses, routes, rules, neighbours.
+// (Of a link whose peer is in a namespace
 // that another test is about to make, ip says that its reference is invalid.)
 func layer3(ns *skeltest.NS) skeltest.Snapshot {
 	return slices.DeleteFunc(ns.Snapshot(), func(line string) bool { return strings.HasPrefix(line, "link: ") || strings.HasPrefix(line, "sysctl: ") })
