@@ -3,6 +3,8 @@ package delegate_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/cnikit/cnikit/delegate"
@@ -56,4 +58,37 @@ func TestAdoptRefuses(t *testing.T) {
 		}
 	}
 	wantNames(t, r)
+}
+
+// Whoever has work before Add is told beforehand what Add would say of a record that is there, damaged or not.
+func TestUnattached(t *testing.T) {
+	t.Parallel()
+	s, r := &spy{}, records(t)
+	req := attach(t)
+	if err := r.Unattached(req); err != nil {
+		t.Error(err)
+	}
+	add(t, r, four(t, s), req)
+	_, want := r.Add(t.Context(), four(t, s), req)
+	if err := r.Unattached(req); !errors.Is(err, netconf.ErrExists) || !netconf.IsUnchanged(err) || err.Error() != want.Error() {
+		t.Errorf("%v: expected %v", err, want)
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, file), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Unattached(req); !errors.Is(err, netconf.ErrExists) {
+		t.Error(err)
+	}
+	other := attach(t)
+	other.ContainerID = "c2"
+	if err := r.Unattached(other); err != nil {
+		t.Error(err)
+	}
+	other.ContainerID = "../c2"
+	if err := r.Unattached(other); netconf.Code(err) != netconf.CodeInvalidEnvironment {
+		t.Error(err)
+	}
+	if err := (delegate.Records{}).Unattached(req); netconf.Code(err) != netconf.CodeBadStore {
+		t.Error(err)
+	}
 }

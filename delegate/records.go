@@ -105,6 +105,24 @@ func (r Records) Add(ctx context.Context, set Set, req *netconf.Request) ([]Resu
 	return results, err
 }
 
+// Unattached is nil where Add would not be refused for a record that is there, and else that refusal: an error that
+// Is netconf.ErrExists. It is for a caller that has work to do before Add, and must not do it for a container that lives.
+// It waits for nobody and asks nothing of the fault hook; a call at the same time may still be first, which Add finds.
+func (r Records) Unattached(req *netconf.Request) error {
+	o := ownerOf(req)
+	if err := netconf.Join(r.check(), o.check()); err != nil {
+		return netconf.Unchanged(err)
+	}
+	j := r.journal(o)
+	switch _, err := os.Lstat(j.path); {
+	case err == nil:
+		return netconf.Unchanged(fmt.Errorf("record %q: container %q: %w", j.path, o.ContainerID, errAttached))
+	case !errors.Is(err, fs.ErrNotExist):
+		return netconf.Unchanged(j.failed(err))
+	}
+	return nil
+}
+
 // strike notes that an attachment is gone. If it cannot, a later DEL runs once more, which does no harm.
 func (j *journal) strike(ctx context.Context, req *netconf.Request, ifname string) {
 	if err := j.note(ctx, event{IfName: ifname, Gone: true}); err != nil {
