@@ -60,7 +60,7 @@ type adding struct {
 
 // prepare finds out what the pod gets, and checks all of it.
 func (m multinet) prepare(ctx context.Context, req *netconf.Request) (*adding, error) {
-	if err := m.unattached(ctx, req); err != nil {
+	if err := m.unattached(req); err != nil {
 		return nil, err
 	}
 	if err := m.awaitReady(ctx); err != nil {

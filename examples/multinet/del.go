@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"github.com/cnikit/cnikit/delegate"
@@ -82,17 +81,10 @@ func (m multinet) defaultSet(ctx context.Context, req *netconf.Request) (delegat
 	return set, err
 }
 
-// unattached says that the container is attached already.
-func (m multinet) unattached(ctx context.Context, req *netconf.Request) error {
+// unattached says that the container is attached already, by this plugin or by multus.
+func (m multinet) unattached(req *netconf.Request) error {
 	if _, err := os.Lstat(m.multusFile(req)); err == nil {
 		return netconf.Errorf(netconf.CodeExists, "%q: %w, a DEL is due first", m.multusFile(req), netconf.ErrExists)
 	}
-	rec, err := m.records().Load(ctx, req)
-	switch {
-	case err == nil:
-		return netconf.Errorf(netconf.CodeExists, "%q: %w, a DEL is due first", rec.Path, netconf.ErrExists)
-	case errors.Is(err, delegate.ErrNoRecord):
-		return nil
-	}
-	return err
+	return m.records().Unattached(req)
 }
