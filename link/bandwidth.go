@@ -184,10 +184,14 @@ type entered struct {
 func (b Bandwidth) key() string { return "link.bandwidth" }
 
 // note writes down whether the clsact will be ours: the kernel gives all of them the same handle, and the mark that our filters
-// carry comes after it. A second ADD may write over it, since then the filters tell.
+// carry comes after it. What an ADD before, of an attachment that lives, has written stays.
 func (b Bandwidth) note(req *netconf.Request, host *NS, outer netlink.Link) error {
 	if b.Egress.Rate == 0 || req.State == nil {
 		return nil
+	}
+	var before entered
+	if noted, err := kept(req, b.key(), &before); err != nil || noted && before.is(host, outer) {
+		return err
 	}
 	there, err := hasIngress(host, outer)
 	if err != nil {

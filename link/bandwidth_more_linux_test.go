@@ -120,6 +120,21 @@ func TestWalkBandwidth(t *testing.T) {
 	}
 }
 
+// TestBandwidthSecondAddKeepsTheNote: a second ADD finds the clsact of the first and once wrote down that it was somebody else's.
+func TestBandwidthSecondAddKeepsTheNote(t *testing.T) {
+	_, p, call := shaped(t, link.Bandwidth{Egress: both.Egress})
+	note := func() string {
+		return skeltest.Host(t, "sh", "-c", "cat /run/cnikit/*.state")
+	}
+	call.Run(t.Context(), t, p).OK(t)
+	first := note()
+	call.Run(t.Context(), t, p).Fails(t, netconf.CodeExists)
+	if now := note(); first == "" || now != first {
+		t.Errorf("the note was %s, is %s", first, now)
+	}
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+}
+
 // TestBandwidthDelWhateverIsGone: nothing of it is left on the host, and GC takes what no DEL has been called for.
 func TestBandwidthDelWhateverIsGone(t *testing.T) {
 	for name, gone := range map[string]func(ns *skeltest.NS, call *skeltest.Call){
