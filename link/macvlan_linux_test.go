@@ -114,9 +114,11 @@ func TestMacvlanRefused(t *testing.T) {
 		words       []string
 	}{
 		{"no parent", "true", link.Macvlan{Parent: link.Parent{Name: "nosuch"}}, 7, []string{"nosuch"}},
+		{"no parent, with the key that names it", "true", link.Macvlan{Parent: link.Parent{Name: "nosuch", Key: "delegate.master"}}, 7, []string{"nosuch", "on the host", `(key "delegate.master")`}},
+		{"no default route, with the key", "true", link.Macvlan{Parent: link.Parent{Key: "master"}}, 7, []string{"default route", `(key "master")`}},
 		{"a name that is cut", "true", link.Macvlan{Parent: link.Parent{Name: "p0\x00junk"}}, 7, []string{"no such parent"}},
 		{"mtu that is cut", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 4294968796}, 7, []string{"mtu 4294968796"}},
-		{"no parent in the container", "true", link.Macvlan{Parent: link.Parent{Name: "p0", InContainer: true}}, 7, []string{"p0"}},
+		{"no parent in the container", "true", link.Macvlan{Parent: link.Parent{Name: "p0", InContainer: true}}, 7, []string{"p0", "in the container"}},
 		{"mtu above", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 1501}, 7, []string{"mtu", "1501", "1500", "p0"}},
 		{"mtu negative", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: -1}, 7, []string{"mtu", "-1"}},
 		{"mtu below", "true", link.Macvlan{Parent: link.Parent{Name: "p0"}, MTU: 67}, 7, []string{"mtu 67", "68 to 1500"}},

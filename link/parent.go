@@ -14,6 +14,15 @@ import (
 type Parent struct {
 	Name        string // also one of its alternative names; empty: that of the default route, IPv4 before IPv6, lowest metric first
 	InContainer bool   // look in the container's namespace, not on the host (the default)
+	Key         string // for the texts of errors: the key of the configuration that gives Name, as a JSON path ("master"); may be empty
+}
+
+// missing is the error of a parent that was not found, with the key that is to be changed.
+func (p Parent) missing(format string, args ...any) error {
+	if p.Key != "" {
+		format += fmt.Sprintf(" (key %q)", p.Key)
+	}
+	return badLink(p.Name, format, args...)
 }
 
 func (p Parent) ns(host, container *NS) *NS {
@@ -26,11 +35,15 @@ func (p Parent) ns(host, container *NS) *NS {
 // find looks the parent up. That there is none is an error with code 7.
 func (p Parent) find(n *NS) (netlink.Link, error) {
 	if p.Name == "" {
-		return defaultLink(n)
+		return p.standard(n)
 	}
 	l, err := find(n, p.Name)
 	if err == nil && l == nil {
-		err = badLink(p.Name, "there is no such parent link")
+		where := "on the host"
+		if p.InContainer {
+			where = "in the container"
+		}
+		err = p.missing("there is no such parent link %s", where)
 	}
 	return l, err
 }
@@ -45,7 +58,7 @@ func (p Parent) chained(req *netconf.Request) (Parent, error) {
 		p.Name = all[0].Name
 		return p, nil
 	}
-	return p, badLink("", "the prevResult has %d interfaces, and only a single one is taken as the parent link; name a parent link", len(req.Prev.Interfaces))
+	return p, p.missing("the prevResult has %d interfaces, and only a single one is taken as the parent link; name a parent link", len(req.Prev.Interfaces))
 }
 
 // verify compares the parent of a link. Where no name was given it may be any that is there: the default
@@ -144,8 +157,8 @@ func badLink(name, format string, args ...any) error {
 	return &Error{Op: "link", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, format, args...)}
 }
 
-// defaultLink is the link of the default route.
-func defaultLink(n *NS) (netlink.Link, error) {
+// standard is the link of the default route.
+func (p Parent) standard(n *NS) (netlink.Link, error) {
 	for _, family := range []int{familyV4, familyV6} {
 		routes, err := whole(func() ([]netlink.Route, error) {
 			return n.Handle().RouteListFiltered(family, &netlink.Route{}, netlink.RT_FILTER_DST)
@@ -156,12 +169,12 @@ func defaultLink(n *NS) (netlink.Link, error) {
 		if index := bestLink(routes); index != 0 {
 			l, err := findIndex(n, index)
 			if err == nil && l == nil {
-				err = badLink("", "the link of the default route is gone; name a parent link")
+				err = p.missing("the link of the default route is gone; name a parent link")
 			}
 			return l, err
 		}
 	}
-	return nil, badLink("", "there is no default route to take the parent link from; name a parent link")
+	return nil, p.missing("there is no default route to take the parent link from; name a parent link")
 }
 
 // bestLink is the index of the link of the default route with the lowest metric, 0 for none; of one with several next

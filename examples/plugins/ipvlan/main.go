@@ -20,7 +20,7 @@ type config struct {
 func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.IPvlan{
-			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
+			Parent: link.Parent{Name: c.Master, InContainer: c.InNS, Key: "master"},
 			Mode:   c.Mode, Flag: c.Flag, MTU: c.MTU, Chained: true,
 		},
 		ipam.FromConfig(req, compiledIn()...), // nil without an ipam section: the prevResult's addresses, or layer 2 only

@@ -108,7 +108,7 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "mtu", conf: `"master":"uplink","mtu":1300`, words: "mtu 1300"},
 		{name: "name of 15 bytes", conf: `"master":"uplink"`, ifname: "fifteen-bytes-1", words: "fifteen-bytes-1"},
 		{name: "a name that the host has", setup: "ip link add eth0 type bridge", conf: `"master":"uplink"`, words: "eth0"},
-		{name: "no such parent", conf: `"master":"nowhere"`, code: netconf.CodeInvalidNetworkConfig, words: "nowhere"},
+		{name: "no such parent", conf: `"master":"nowhere"`, code: netconf.CodeInvalidNetworkConfig, words: `"nowhere": there is no such parent link on the host (key "master")`},
 		{name: "no parent in the container", conf: `"master":"uplink","linkInContainer":true`, code: netconf.CodeInvalidNetworkConfig, words: "uplink"},
 		{name: "no such mode", conf: `"master":"uplink","mode":"l4"`, code: netconf.CodeInvalidNetworkConfig, words: "l2, l3 or l3s"},
 		{name: "another case", conf: `"master":"uplink","mode":"L3"`, code: netconf.CodeInvalidNetworkConfig, words: `"L3"`},

@@ -21,7 +21,7 @@ type config struct {
 func steps(req *netconf.Request, c *config) skel.Steps {
 	return skel.Steps{
 		link.Macvlan{
-			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
+			Parent: link.Parent{Name: c.Master, InContainer: c.InNS, Key: "master"},
 			Mode:   c.Mode, MTU: c.MTU, MAC: req.MAC(c.MAC), BcQueueLen: c.BcQueue,
 		},
 		ipam.FromConfig(req, compiledIn()...), // nil without an ipam section: a layer-2 attachment

@@ -111,7 +111,7 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "MAC of the arguments", conf: `"master":"uplink","mac":"02:00:00:00:00:01"`, args: "IgnoreUnknown=1;MAC=02:00:00:00:00:02", words: "02:00:00:00:00:02"},
 		{name: "mac of the runtime", conf: `"master":"uplink","runtimeConfig":{"mac":"02:00:00:00:00:03"}`, args: "MAC=02:00:00:00:00:02", words: "02:00:00:00:00:03"},
 		{name: "bcqueuelen", conf: `"master":"uplink","bcqueuelen":200`, words: "bcqueuelen 200"},
-		{name: "no such parent", conf: `"master":"nowhere"`, code: netconf.CodeInvalidNetworkConfig, words: "nowhere"},
+		{name: "no such parent", conf: `"master":"nowhere"`, code: netconf.CodeInvalidNetworkConfig, words: `"nowhere": there is no such parent link on the host (key "master")`},
 		{name: "no such mode", conf: `"master":"uplink","mode":"brigde"`, code: netconf.CodeInvalidNetworkConfig, words: "bridge"},
 		{name: "mtu above the parent's", conf: `"master":"uplink","mtu":9000`, code: netconf.CodeInvalidNetworkConfig, words: "mtu"},
 		{name: "two mistakes at once", conf: `"master":1,"mtu":"x"`, code: netconf.CodeDecodingFailure, words: "mtu"},
