@@ -114,10 +114,11 @@ func pair(t *testing.T, addresses ...string) (container, neighbour *skeltest.NS)
 }
 
 // layer3 is a snapshot without the links, and their sysctls, which go with them: addresses, routes, rules, neighbours.
-// (Of a link whose peer is in a namespace
-// that another test is about to make, ip says that its reference is invalid.)
+// (Of a link whose peer is in a namespace that another test is about to make, ip says that its reference is invalid.)
 func layer3(ns *skeltest.NS) skeltest.Snapshot {
-	return slices.DeleteFunc(ns.Snapshot(), func(line string) bool { return strings.HasPrefix(line, "link: ") || strings.HasPrefix(line, "sysctl: ") })
+	return slices.DeleteFunc(ns.Snapshot(), func(line string) bool {
+		return strings.HasPrefix(line, "link: ") || strings.HasPrefix(line, "sysctl: ")
+	})
 }
 
 // parallelNS lets a test that makes its own namespaces run beside others.
