@@ -309,4 +309,3 @@ func TestFullDisk(t *testing.T) {
 	w.del()
 	w.clean()
 }
-
