@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -25,8 +26,17 @@ const ipamSection = `"ipam":{"type":"reference-host-local","ranges":[[{"subnet":
 // examples are the configurations of the examples that faults are put into, and of onePlace.
 var examples = map[string]string{
 	"macvlan": `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"p0","mtu":1400,` + ipamSection + `}`,
+	"layer 2": `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"p0"}`,
+	"shaped":  `{"cniVersion":"1.1.0","name":"net","type":"macvlan","master":"p0","mtu":1400,` + ipamSection + `}`,
 	"bridge":  `{"cniVersion":"1.1.0","name":"net","type":"bridge","bridge":"br0","isGateway":true,` + ipamSection + `}`,
-	"one":     `{"cniVersion":"1.1.0","name":"net","type":"one","ipam":{"type":"one","ranges":[]}}`,
+	"tuning": `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"ptp",` + ipamSection + `},
+		{"type":"tuning","sysctl":{"net.ipv4.conf.IFNAME.arp_filter":"1"}}]}`,
+	"one": `{"cniVersion":"1.1.0","name":"net","type":"one","ipam":{"type":"one","ranges":[]}}`,
+}
+
+// setups are what the host has besides, for some of them.
+var setups = map[string]string{
+	"shaped": "#!/bin/sh\ntc qdisc add dev p0 root handle 1: htb && tc class add dev p0 parent 1: classid 1:1 htb rate 1gbit\n",
 }
 
 // Faults that hand-written plugins have, put into an example: the command must find each, by the requirements that are
@@ -39,14 +49,18 @@ func TestSeeded(t *testing.T) {
 	if err := os.Symlink(filepath.Join(testbin.Reference(t, testbin.HostLocal), "host-local"), filepath.Join(path, "reference-host-local")); err != nil {
 		t.Fatal(err)
 	}
-	ids := map[string][]string{}
+	if err := os.Symlink(testbin.Plugin(t, "ptp"), filepath.Join(path, "ptp")); err != nil {
+		t.Fatal(err)
+	}
+	ids, of := map[string][]string{}, map[string]string{}
 	for _, s := range seeded {
 		if !s.quick && !all {
 			continue
 		}
-		ids[s.plugin] = append(ids[s.plugin], strings.Fields(s.ids)...)
+		conf := cmp.Or(s.conf, s.plugin)
+		of[conf], ids[conf] = s.plugin, append(ids[conf], strings.Fields(s.ids)...)
 		t.Run(strings.ReplaceAll(s.fault, " ", "-"), func(t *testing.T) {
-			outcomes := conformance(t, command, path, s.plugin, s.build(t), strings.Fields(s.ids))
+			outcomes := conformance(t, command, path, conf, s.build(t), strings.Fields(s.ids))
 			for _, id := range strings.Fields(s.ids) {
 				if o := outcomes[id]; o.Status != skeltest.Failed {
 					t.Errorf("%s: %q %s: expected it to fail", id, o.Status, o.Detail)
@@ -54,9 +68,9 @@ func TestSeeded(t *testing.T) {
 			}
 		})
 	}
-	for plugin, which := range ids {
-		t.Run("none-in-"+plugin, func(t *testing.T) {
-			for id, o := range conformance(t, command, path, plugin, testbin.Plugin(t, plugin), which) {
+	for conf, which := range ids {
+		t.Run("none-in-"+strings.ReplaceAll(conf, " ", "-"), func(t *testing.T) {
+			for id, o := range conformance(t, command, path, conf, testbin.Plugin(t, of[conf]), which) {
 				if o.Status != skeltest.Pass {
 					t.Errorf("%s: %q %s", id, o.Status, o.Detail)
 				}
@@ -77,7 +91,7 @@ func TestSeededFindEachRequirement(t *testing.T) {
 	}
 	for _, r := range skeltest.Requirements() {
 		switch r.Group() {
-		case "check", "gc", "status", "ipam", "concurrency", "kill":
+		case "env", "stdin", "stdout", "check", "gc", "status", "ipam", "concurrency", "kill":
 			if !found[r.ID] {
 				t.Errorf("%s: no fault in the table makes it fail", r.ID)
 			}
@@ -132,7 +146,11 @@ func conformance(t *testing.T, command, path, name, plugin string, ids []string)
 	if err := os.WriteFile(conf, []byte(examples[name]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), command, "-json", "-plugin", plugin, "-conf", conf, "-path", path, "-run", "^("+strings.Join(ids, "|")+")$")
+	args := []string{"-json", "-plugin", plugin, "-conf", conf, "-path", path, "-run", "^(" + strings.Join(ids, "|") + ")$"}
+	if text := setups[name]; text != "" {
+		args = append(args, "-setup", write(t, "setup", text))
+	}
+	cmd := exec.CommandContext(t.Context(), command, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

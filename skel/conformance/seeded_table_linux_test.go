@@ -4,6 +4,7 @@ package main
 type seed struct {
 	fault    string
 	plugin   string
+	conf     string // which of the configurations; that of the plugin's name if empty
 	ids      string // the requirements that must find it
 	file     string
 	old, new string
@@ -128,4 +129,45 @@ var seeded = []seed{
 			"\tif err := guard(ctx, req, s[0], Step.Del); err != nil {\n\t\treturn err\n\t}\n\treturn s.backwards(ctx, req, func(Step) verb { return Step.Del })"},
 	{fault: "F11 a delegate outlives its caller", plugin: "macvlan", ids: "kill/orphan",
 		file: "delegate/exec_linux.go", old: `, Pdeathsig: syscall.SIGKILL`, new: ``},
+
+	{fault: "a missing interface name is eth0", plugin: "macvlan", ids: "env/missing",
+		file: "netconf/parse.go", old: "		bad(&errs, \"CNI_CONTAINERID\", CheckName(r.ContainerID))", new: "		r.IfName = cmp.Or(r.IfName, \"eth0\")\n\t\tbad(&errs, \"CNI_CONTAINERID\", CheckName(r.ContainerID))", imports: "cmp"},
+	{fault: "the verb is read in any case", plugin: "macvlan", ids: "env/command",
+		file: "netconf/parse.go", old: `Command(getenv("CNI_COMMAND")),`, new: `Command(strings.ToUpper(getenv("CNI_COMMAND"))),`},
+	{fault: "a long interface name is cut off", plugin: "macvlan", ids: "env/bad",
+		file: "netconf/parse.go", old: "		bad(&errs, \"CNI_IFNAME\", CheckIfName(r.IfName))", new: "		r.IfName = r.IfName[:min(len(r.IfName), 15)]\n\t\tbad(&errs, \"CNI_IFNAME\", CheckIfName(r.IfName))"},
+	{fault: "ADD has nothing to do where the namespace is gone", plugin: "macvlan", ids: "env/netns",
+		file: "skel/check.go", imports: "os", old: "		return gone(req, err)", new: "		if req.Command == netconf.Add {\n\t\t\tos.Exit(0)\n\t\t}\n\t\treturn gone(req, err)"},
+	{fault: "F10 ADD takes the host's namespace for a container that has its network", plugin: "macvlan", ids: "env/own-netns",
+		file: "skel/check.go", imports: "os", old: `	case own && !overridden(req):`, new: "	case own && req.Command == netconf.Add:\n\t\tos.Exit(0)\n\tcase own && !overridden(req):"},
+	{fault: "unknown arguments are refused", plugin: "macvlan", ids: "env/args env/args-bare",
+		file: "netconf/args.go", old: `			args[key] = value`,
+		new: "			if key != \"IgnoreUnknown\" && !strings.HasPrefix(key, \"K8S_\") {\n\t\t\t\tbad(\"%q is unknown\", key)\n\t\t\t}\n\t\t\targs[key] = value"},
+	{fault: "names on the host are of the first 64 bytes", plugin: "bridge", ids: "env/limits",
+		file: "link/owner.go", old: `o.Network+"\x00"+o.ContainerID+"\x00"`, new: `o.Network+"\x00"+o.ContainerID[:min(len(o.ContainerID), 64)]+"\x00"`},
+	{fault: "DEL needs CNI_PATH", plugin: "macvlan", conf: "layer 2", ids: "env/path",
+		file: "netconf/parse.go", old: `		later = append(later, r.SetArgs(cniArgs))`, new: "		if len(r.Path) == 0 {\n\t\t\tbad(&errs, \"CNI_PATH\", errors.New(\"missing\"))\n\t\t}\n\t\tlater = append(later, r.SetArgs(cniArgs))"},
+
+	{fault: "no configuration is a default one", plugin: "macvlan", conf: "layer 2", ids: "stdin/closed",
+		file: "netconf/parse.go", old: `	if err == nil && r.Command == Version &&`,
+		new: "	if len(data) == 0 && r.Command == Add {\n\t\tdata, err = []byte(`{\"cniVersion\":\"1.1.0\",\"name\":\"net\",\"type\":\"macvlan\",\"master\":\"p0\"}`), nil\n\t}\n\tif err == nil && r.Command == Version &&"},
+	{fault: "SIGTERM is not heard while stdin is open", plugin: "macvlan", ids: "stdin/never-closed",
+		file: "skel/run.go", old: "	case p = <-done:\n	case <-ctx.Done():", new: "	case p = <-done:\n	case <-context.Background().Done():"},
+	{fault: "a large configuration is a crash", plugin: "macvlan", ids: "stdin/huge",
+		file: "netconf/parse.go", imports: "os", old: `	if len(data) > MaxConfig {`, new: "	if len(data) > MaxConfig {\n\t\tos.Exit(2)"},
+	{fault: "the result's write is not checked", plugin: "macvlan", ids: "stdout/closed stdout/full stdout/no-reader",
+		file: "skel/run.go", old: "	if err != nil {\n\t\treturn netconf.Errorf(netconf.CodeIOFailure, \"write to stdout: %w\", err)", new: "	if err != nil && n < 0 {\n\t\treturn netconf.Errorf(netconf.CodeIOFailure, \"write to stdout: %w\", err)"},
+
+	{fault: "F2 a panic is the end", plugin: "macvlan", ids: "ipam/nonsense",
+		file: "ipam/answer.go", old: `if len(result.IPs) == 0 {`, new: "if len(result.IPs) == 0 {\n\t\tgo panic(\"index out of range\")\n\t\tselect {}"},
+	{fault: "F2 a panic is a success", plugin: "macvlan", ids: "ipam/nonsense", imports: "os",
+		file: "ipam/answer.go", old: `if len(result.IPs) == 0 {`, new: "if len(result.IPs) == 0 {\n\t\tos.Exit(0)"},
+
+	{fault: "a process stays in the background", plugin: "macvlan", ids: "del/all", imports: "os/exec",
+		file: "link/macvlan.go", old: `	warnDown(req, parent)`, new: "	if err := exec.Command(\"setsid\", \"sleep\", \"300\").Start(); err != nil {\n\t\treturn err\n\t}\n\twarnDown(req, parent)"},
+	{fault: "a sysctl is not given back", plugin: "tuning", ids: "del/all",
+		file: "link/sysctls.go", old: `			was.Was[x.key] = have`, new: `			_ = have`},
+	{fault: "a filter stays on a class of somebody else's", plugin: "macvlan", conf: "shaped", ids: "del/all", imports: "os/exec",
+		file: "link/macvlan.go", old: `	warnDown(req, parent)`,
+		new: "	if out, err := exec.Command(\"sh\", \"-c\", \"tc filter add dev p0 parent 1:1 protocol ip u32 match u32 0 0\").CombinedOutput(); err != nil {\n\t\treturn badLink(req.IfName, \"%s\", out)\n\t}\n\twarnDown(req, parent)"},
 }
