@@ -61,11 +61,17 @@ func token(t *testing.T, api *cluster.API) string {
 // kubeconfig writes the file of a client with a token's file, and returns both paths.
 func kubeconfig(t *testing.T, api *cluster.API, token string) (config, file string) {
 	t.Helper()
+	return kubeconfigFor(t, api.URL, api, token)
+}
+
+// kubeconfigFor is kubeconfig with another URL of the server: a node's.
+func kubeconfigFor(t *testing.T, url string, api *cluster.API, token string) (config, file string) {
+	t.Helper()
 	dir := t.TempDir()
 	config, file = filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "token")
 	text, err := yaml.Marshal(cluster.Object{
 		"current-context": "x",
-		"clusters":        []cluster.Object{{"name": "c", "cluster": cluster.Object{"server": api.URL, "certificate-authority": api.CA}}},
+		"clusters":        []cluster.Object{{"name": "c", "cluster": cluster.Object{"server": url, "certificate-authority": api.CA}}},
 		"users":           []cluster.Object{{"name": "u", "user": cluster.Object{"tokenFile": "token"}}},
 		"contexts":        []cluster.Object{{"name": "x", "context": cluster.Object{"cluster": "c", "user": "u"}}},
 	})
