@@ -59,3 +59,17 @@ func TestBandwidthIngressOfOthersSince(t *testing.T) {
 		t.Errorf("filters: %s", now)
 	}
 }
+
+// TestBandwidthNoteOfAnAddThatChangedNothing: what it has written down about the clsact is not what the next ADD goes by.
+func TestBandwidthNoteOfAnAddThatChangedNothing(t *testing.T) {
+	_, p, call := shaped(t, both)
+	skeltest.Host(t, "tc", "qdisc", "add", "dev", "vh", "root", "pfifo")
+	call.Run(t.Context(), t, p).Fails(t, netconf.CodeExists)
+	skeltest.Host(t, "sh", "-ec", "tc qdisc del dev vh root; tc qdisc add dev vh clsact")
+	before := tc(t)
+	call.Run(t.Context(), t, p).OK(t)
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	if now := tc(t); now != before {
+		t.Errorf("%s\nbefore:\n%s", now, before)
+	}
+}

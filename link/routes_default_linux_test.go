@@ -8,13 +8,30 @@ import (
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
+
+// What a default route may be, on either side.
+const object, halves, whole, half = "by an object", "two halves", "a default route", "one half"
+
+// family has the neighbours of both links, the destinations, and an address that is beyond.
+type family struct{ flag, first, second, all, low, high, far string }
+
+// otherDefault gives eth0 such a route in the place of its default route.
+func otherDefault(container *skeltest.NS, kind string, f family) {
+	commands := map[string]string{
+		object: "sysctl -qw net.ipv4.nexthop_compat_mode=0; ip FLAG route del default; ip FLAG nexthop add id 7 via FIRST dev eth0; ip FLAG route add default nhid 7",
+		halves: "ip FLAG route del default; ip FLAG route add LOW via FIRST; ip FLAG route add HIGH via FIRST",
+		half:   "ip FLAG route del default; ip FLAG route add LOW via FIRST metric 1",
+		whole:  "true", // it is there
+	}
+	container.Run("sh", "-ec", strings.NewReplacer("FLAG", f.flag, "FIRST", f.first, "LOW", f.low, "HIGH", f.high).Replace(commands[kind]))
+}
 
 // TestRoutesSecondDefaultInDisguise: another link's default route may be one by a nexthop object, which names no link, or two
 // halves; and ours may be two halves, which would stand in front of it.
 func TestRoutesSecondDefaultInDisguise(t *testing.T) {
-	const object, halves, whole, half = "by an object", "two halves", "a default route", "one half"
-	for _, family := range []struct{ flag, first, second, all, low, high, far string }{
+	for _, family := range []family{
 		{"-4", "10.1.1.1", "10.2.2.1", "0.0.0.0/0", "0.0.0.0/1", "128.0.0.0/1", "203.0.113.7"},
 		{"-6", "fd01::1", "fd02::1", "::/0", "::/1", "8000::/1", "2001:db8:7::1"},
 	} {
@@ -33,21 +50,7 @@ func TestRoutesSecondDefaultInDisguise(t *testing.T) {
 		} {
 			t.Run(family.flag+" "+test.ours+" beside "+test.other, func(t *testing.T) {
 				container, _, _, call := twoLinks(t, everything)
-				ip := func(words string) { container.Run("ip", append([]string{family.flag}, strings.Fields(words)...)...) }
-				switch test.other {
-				case object:
-					container.Run("sysctl", "-qw", "net.ipv4.nexthop_compat_mode=0")
-					ip("route del default")
-					ip("nexthop add id 7 via " + family.first + " dev eth0")
-					ip("route add default nhid 7")
-				case halves:
-					ip("route del default")
-					ip("route add " + family.low + " via " + family.first)
-					ip("route add " + family.high + " via " + family.first)
-				case half:
-					ip("route del default")
-					ip("route add " + family.low + " via " + family.first + " metric 1")
-				}
+				otherDefault(container, test.other, family)
 				step := link.Routes{}
 				for _, dst := range map[string][]string{whole: {family.all}, halves: {family.low, family.high}, half: {family.high}}[test.ours] {
 					step.Routes = append(step.Routes, link.Route{Dst: prefix(dst), Gateway: netip.MustParseAddr(family.second), Metric: map[bool]int{true: 2}[test.other == half]})
