@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -242,5 +243,22 @@ func TestSysctl(t *testing.T) {
 		if err := n.Sysctl(ctx, bad, "0"); err == nil || netconf.Code(err) != netconf.CodeInvalidNetworkConfig {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A value is read to its end: of a list of ports the kernel gives what fits into the first read, and no more.
+func TestSysctlThatIsLong(t *testing.T) {
+	_, n := spaces(t, skeltest.NewNS(t))
+	var ports []string
+	for port := 10000; port < 10600; port += 2 {
+		ports = append(ports, strconv.Itoa(port))
+	}
+	const key = "net/ipv4/ip_local_reserved_ports"
+	want := strings.Join(ports, ",")
+	if err := n.Sysctl(t.Context(), key, want); err != nil {
+		t.Fatal(err)
+	}
+	if have, err := n.ReadSysctl(key); err != nil || have != want {
+		t.Errorf("%d bytes of %d, %v", len(have), len(want), err)
 	}
 }
