@@ -35,7 +35,7 @@ func (m multinet) Add(ctx context.Context, req *netconf.Request) error {
 	// stays in the record, for DEL.
 	results, err := m.records().Add(ctx, a.set(), a.req)
 	if err != nil {
-		return errors.Join(err, m.dropDevices(ctx, req))
+		return netconf.Join(err, m.dropDevices(ctx, req))
 	}
 	// What goes wrong from here on is rolled back by DEL, from the record.
 	changed, err := a.moveRoutes(ctx, results)

@@ -69,6 +69,7 @@ func TestRefused(t *testing.T) {
 		"net-a,empty-list": "plugins",
 		"net-a,wrong-type": "expected",
 		"net-a,no-file":    "no such network",
+		"net-a,itself":     "this plugin itself",
 	} {
 		t.Run(annotation, func(t *testing.T) {
 			w := newWorld(t)
@@ -77,6 +78,7 @@ func TestRefused(t *testing.T) {
 			w.nad("ns1", "empty-list", `{"plugins":[]}`)
 			w.nad("ns1", "wrong-type", `{"type":7}`)
 			w.nad("ns1", "no-file", "")
+			w.nad("ns1", "itself", `{"plugins":[{"type":"spy"},{"type":"multinet","delegates":[]}]}`)
 			w.write("net.d/other.conf", `{"name":"other","type":"spy"}`)
 			w.pod(annotation)
 			w.do(netconf.Add).Fails(t, netconf.CodeInvalidNetworkConfig, word)
@@ -189,6 +191,8 @@ func TestChosenDefault(t *testing.T) {
 	w.del()
 	w.pod("", "v1.multus-cni.io/default-network", "net-k,net-k")
 	w.do(netconf.Add).Fails(t, netconf.CodeInvalidNetworkConfig, "2 networks")
+	w.pod(`[{"name":"net-a","default-route":["10.0.0.1"]}]`, "v1.multus-cni.io/default-network", `[{"name":"net-k","default-route":["10.0.0.2"]}]`)
+	w.do(netconf.Add).Fails(t, netconf.CodeInvalidNetworkConfig, "default route of IPv4")
 }
 
 // A second ADD of what lives is refused, and changes nothing.

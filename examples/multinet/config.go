@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,11 @@ func validate(req *netconf.Request, c *config) error {
 	}
 	if c.AuxiliaryChain != "" && (!strings.Contains(c.ClusterNetwork, "/") || netconf.CheckName(c.AuxiliaryChain) != nil) {
 		errs = append(errs, req.Invalid("auxiliaryCNIChainName", "%q: expected the name of a folder, and clusterNetwork to be a path", c.AuxiliaryChain))
+	}
+	for i, name := range c.InProcess {
+		if _, ok := compiledIn()[name]; !ok {
+			errs = append(errs, req.Invalid(fmt.Sprintf("inProcess[%d]", i), "%q is not compiled in: expected %s", name, netconf.Choice(slices.Sorted(maps.Keys(compiledIn()))...)))
+		}
 	}
 	if c.Parallel < 0 {
 		errs = append(errs, req.Invalid("parallel", "%d: expected 0 or more", c.Parallel))

@@ -210,6 +210,7 @@ func TestConfig(t *testing.T) {
 		"chain":       {"auxiliaryCNIChainName", "../x", "auxiliaryCNIChainName"},
 		"parallel":    {"parallel", -1, "parallel"},
 		"parallel 2^": {"parallel", "x", "parallel"},
+		"inProcess":   {"inProcess", []string{"bridge"}, "macvlan or passthru"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/cnikit/cnikit/examples/multinet/device"
 	"github.com/cnikit/cnikit/netconf"
@@ -96,7 +95,7 @@ func dropDevices(ctx context.Context, state netconf.Recorder) error {
 	for _, path := range paths {
 		errs = append(errs, device.Files{}.Remove(ctx, path))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := netconf.Join(errs...); err != nil {
 		return err
 	}
 	return state.Forget(stateKey)

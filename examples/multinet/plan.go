@@ -40,16 +40,12 @@ type source func(ctx context.Context) (*network, error)
 func (c *config) networks(ctx context.Context, req *netconf.Request, pod *kube.Pod, from definitions) ([]network, error) {
 	sources := c.defaultNetworks(req, from)
 	if pod != nil {
-		chosen, err := c.chosenDefault(pod)
+		chosen, asked, err := c.asked(pod)
 		if err != nil {
 			return nil, err
 		}
 		if chosen != nil {
 			sources[0] = c.defined(req, *chosen, from)
-		}
-		asked, err := c.asked(pod)
-		if err != nil {
-			return nil, err
 		}
 		for _, e := range asked {
 			sources = append(sources, c.defined(req, e, from))
@@ -58,20 +54,43 @@ func (c *config) networks(ctx context.Context, req *netconf.Request, pod *kube.P
 	if c.AuxiliaryChain != "" {
 		sources = append(sources, func(context.Context) (*network, error) { return c.auxiliary(req) })
 	}
-	return readAll(ctx, sources)
+	all, err := readAll(ctx, sources)
+	for _, n := range all {
+		err = netconf.Join(err, n.checkTypes(req.Network.Type))
+	}
+	return all, err
 }
 
-// asked are the networks of the pod's annotation.
-func (c *config) asked(pod *kube.Pod) ([]selection.Element, error) {
-	elements, err := selection.Parse(pod.Annotations[selection.Annotation], pod.Namespace)
-	errs := []error{err, selection.Routes(elements)}
-	for _, e := range elements {
+// checkTypes refuses a network that this plugin would serve: it would find the same annotation again, and call itself
+// until the node has no process left.
+func (n network) checkTypes(own string) error {
+	for i, plugin := range n.Network.Plugins {
+		if conf, err := netconf.ParseNetwork(plugin); err == nil && conf.Type == own {
+			return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "network %q: plugins[%d]: it is of type %q, this plugin itself", n.Name, i, own)
+		}
+	}
+	return nil
+}
+
+// asked is what the pod's annotations ask for: a network in the default network's place (nil: none), and more.
+func (c *config) asked(pod *kube.Pod) (chosen *selection.Element, more []selection.Element, err error) {
+	if chosen, err = c.chosenDefault(pod); err != nil {
+		return nil, nil, err
+	}
+	more, err = selection.Parse(pod.Annotations[selection.Annotation], pod.Namespace)
+	errs := []error{err}
+	all := more
+	if chosen != nil {
+		all = append([]selection.Element{*chosen}, more...)
+	}
+	errs = append(errs, selection.Routes(all))
+	for _, e := range more {
 		errs = append(errs, c.fence().Check(pod.Namespace, e))
 	}
 	if err := netconf.Join(errs...); err != nil {
-		return nil, fmt.Errorf("annotation %q: %w", selection.Annotation, err)
+		return nil, nil, fmt.Errorf("annotation %q: %w", selection.Annotation, err)
 	}
-	return elements, nil
+	return chosen, more, nil
 }
 
 // chosenDefault is the network that the pod wants in the default network's place, by its other annotation.
@@ -195,7 +214,11 @@ func (c *config) defined(req *netconf.Request, e selection.Element, from definit
 // auxiliary is the list of the plugins in the folder beside clusterNetwork's file, behind a plugin that makes nothing; nil
 // if there are none.
 func (c *config) auxiliary(req *netconf.Request) (*network, error) {
-	dir := filepath.Join(filepath.Dir(c.ClusterNetwork), c.AuxiliaryChain)
+	beside := filepath.Dir(c.ClusterNetwork)
+	if info, err := os.Stat(c.ClusterNetwork); err == nil && info.IsDir() {
+		beside = c.ClusterNetwork
+	}
+	dir := filepath.Join(beside, c.AuxiliaryChain)
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, netconf.Errorf(netconf.CodeIOFailure, "auxiliaryCNIChainName: %w", err)
