@@ -24,7 +24,7 @@ type NS struct {
 	handle   *netlink.Handle
 
 	mu     sync.Mutex
-	worker *worker // nil until Do needs it
+	worker *worker // nil until Do needs it, or the handle of a call's container
 	closed bool
 }
 
@@ -32,6 +32,15 @@ type NS struct {
 // missing, a stale plain file or anything else that is no network namespace the error is one for which
 // [Gone] is true.
 func Open(path string) (*NS, error) {
+	n, err := open(path)
+	if err == nil {
+		n.rest()
+	}
+	return n, err
+}
+
+// open is Open, with the worker that has opened the handle, if it took one.
+func open(path string) (*NS, error) {
 	fail := func(err error) (*NS, error) { return nil, &Error{Op: "open namespace", Name: path, Err: err} }
 	if path == "" {
 		return fail(fmt.Errorf("%w: the path is empty", errNoNamespace))
@@ -73,7 +82,11 @@ func FromNS(n ns.NetNS) (*NS, error) {
 	if err != nil {
 		return nil, &Error{Op: "open namespace", Name: n.Path(), Err: err}
 	}
-	return adopt(fd, n.Path())
+	own, err := adopt(fd, n.Path())
+	if err == nil {
+		own.rest()
+	}
+	return own, err
 }
 
 // adopt makes a namespace of an open file, which is closed if it is none.
@@ -81,6 +94,7 @@ func adopt(fd int, path string) (*NS, error) {
 	n := &NS{path: path, fd: fd}
 	err := n.prepare()
 	if err != nil {
+		n.rest()
 		_ = unix.Close(fd) // nothing was written to it
 		return nil, &Error{Op: "open namespace", Name: path, Err: err}
 	}
@@ -104,15 +118,7 @@ func (n *NS) prepare() error {
 	if n.here() {
 		return open()
 	}
-	done := make(chan error, 1)
-	onThread(func() {
-		if err := unix.Setns(n.fd, unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("enter: %w", err)
-			return
-		}
-		done <- open()
-	})
-	return <-done
+	return n.inside(open)
 }
 
 // here tells whether the calling thread is in the namespace; the answer holds only as long as the
@@ -143,15 +149,26 @@ func (n *NS) Close() error {
 		return nil
 	}
 	n.closed = true
-	if n.worker != nil {
-		close(n.worker.quit)
-		n.worker = nil
-	}
+	n.dismiss()
 	n.handle.Close()
 	if err := unix.Close(n.fd); err != nil {
 		return &Error{Op: "close namespace", Name: n.path, Err: err}
 	}
 	return nil
+}
+
+// rest ends the worker until Do needs one again: who has a thousand namespaces open has no thousand threads.
+func (n *NS) rest() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dismiss()
+}
+
+func (n *NS) dismiss() {
+	if n.worker != nil {
+		close(n.worker.quit)
+		n.worker = nil
+	}
 }
 
 // Do runs f in the namespace: for what has no handle, as files below /proc/sys/net and raw sockets. f
@@ -166,6 +183,11 @@ func (n *NS) Do(f func() error) error {
 		return f()
 	}
 	runtime.UnlockOSThread()
+	return n.inside(f)
+}
+
+// inside runs f in the worker.
+func (n *NS) inside(f func() error) error {
 	c := call{f: f, done: make(chan outcome, 1)}
 	for sent := false; !sent; {
 		w, err := n.start()
@@ -309,12 +331,13 @@ func ignoringEINTR(f func() error) error {
 // localKey keeps a namespace for the call, by its path; the host's is "".
 type localKey string
 
-// Container opens the namespace of a call, which is kept for the call and shared by its steps. Where it is
+// Container opens the namespace of a call, which is kept for the call, with the thread that has entered it for Do, and
+// shared by its steps. Where it is
 // gone, the error is one for which [Gone] is true and has code 7. Not code 3, which tells the runtime that
 // no DEL is needed: that only skel can say, before any work; a step before this one may have taken a
 // lease.
 func Container(req *netconf.Request) (*NS, error) {
-	n, err := netconf.Local(req, localKey("container "+req.Netns), func() (*NS, error) { return Open(req.Netns) })
+	n, err := netconf.Local(req, localKey("container "+req.Netns), func() (*NS, error) { return open(req.Netns) })
 	if Gone(err) {
 		return nil, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "CNI_NETNS: %w", err)
 	}

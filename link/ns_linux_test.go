@@ -262,3 +262,31 @@ func TestSysctlThatIsLong(t *testing.T) {
 		t.Errorf("%d bytes of %d, %v", len(have), len(want), err)
 	}
 }
+
+// A call enters its container's namespace once: the thread that has opened the socket there reads the sysctls too. Who
+// holds namespaces open, as a daemon may hold a thousand, has no thread in each.
+func TestContainerIsEnteredOnce(t *testing.T) {
+	space := skeltest.NewNS(t)
+	_, n := spaces(t, space)
+	if threads := n.Threads(); threads != 0 {
+		t.Errorf("%d threads for an open namespace", threads)
+	}
+	req := &netconf.Request{Command: netconf.Add, Netns: space.Path}
+	defer req.Close()
+	c, err := link.Container(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if threads := c.Threads(); threads != 1 {
+		t.Errorf("%d threads for a call's namespace", threads)
+	}
+	thread := func() (tid int) {
+		if err := c.Do(func() error { tid = syscall.Gettid(); return nil }); err != nil {
+			t.Error(err)
+		}
+		return tid
+	}
+	if one, two := thread(), thread(); one != two {
+		t.Errorf("threads %d and %d", one, two)
+	}
+}
