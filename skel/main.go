@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -18,6 +19,10 @@ import (
 // library or a child prints cannot break the protocol. SIGTERM, SIGINT and SIGHUP end the call with code
 // 11 after its rollback; SIGPIPE does nothing, so that a runtime that went away is a failed write,
 // with rollback, and not a sudden end.
+//
+// Go code runs on one processor at a time, unless the environment has GOMAXPROCS: a call is one thing after another, and
+// to wake a second thread for each hand-over costs a twelfth of an ADD by macvlan. Steps that compute in parallel set
+// runtime.GOMAXPROCS; what waits, for the kernel or a server, does so in parallel as ever.
 //
 // Without CNI_COMMAND it is a person who has started it: with the argument help, or with none at a
 // terminal, it says what it is; with validate and names of files it checks configurations; with
@@ -37,6 +42,9 @@ func (c *core) main() int {
 		if exit, served := c.byHand(h, isTerminal(0)); served {
 			return exit
 		}
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(1)
 	}
 	stdout := setAside()
 	ctx, cancel := context.WithCancelCause(context.Background())

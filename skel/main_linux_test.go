@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +38,12 @@ func pluginMain() {
 			fmt.Fprintln(os.Stderr, "waiting")
 			<-ctx.Done()
 			return ctx.Err()
+		case "spin":
+			fmt.Fprintln(os.Stderr, "waiting")
+			for n := 0; ; n++ {
+			}
+		case "processors":
+			fmt.Fprintf(os.Stderr, "on %d\n", runtime.GOMAXPROCS(0))
 		case "die":
 			fmt.Fprintln(os.Stderr, "waiting")
 			select {}
@@ -119,6 +126,32 @@ func TestF2PanicIsAnErrorDocument(t *testing.T) {
 	err := p.Run()
 	if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stdout.String(), `"code": 999`) || !strings.Contains(p.stdout.String(), "panic: F2") {
 		t.Errorf("%v: %s", err, &p.stdout)
+	}
+	if !p.rolledBack(t) {
+		t.Error("no rollback")
+	}
+}
+
+// A call is on one processor, unless the environment says otherwise.
+func TestProcessors(t *testing.T) {
+	t.Parallel()
+	for env, want := range map[string]string{"": "on 1\n", "3": "on 3\n"} {
+		p := newProcess(t, "processors", netconf.Add)
+		p.Env = append(p.Env, "GOMAXPROCS="+env)
+		if err := p.Run(); err != nil || !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("%q: %v, expected %q in %s", env, err, want, &p.stderr)
+		}
+	}
+}
+
+// A step that computes and never looks up, on the one processor that there is, keeps neither the end of the call from
+// being seen nor the rollback from running.
+func TestStepThatNeverReturnsLeavesRoomForTheRollback(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, "spin", netconf.Add)
+	p.signalWhenWaiting(t, syscall.SIGTERM)
+	if p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stdout.String(), `"code": 11`) {
+		t.Errorf("%v: %s", p.ProcessState, &p.stdout)
 	}
 	if !p.rolledBack(t) {
 		t.Error("no rollback")
