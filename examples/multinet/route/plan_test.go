@@ -1,11 +1,13 @@
 package route_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"testing"
 
+	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/route"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -29,6 +31,15 @@ func attached(t testing.TB, ifname string, asks []string, addresses ...string) r
 		t.Fatal(err)
 	}
 	return a
+}
+
+func parse(t testing.TB, text string) delegate.Result {
+	t.Helper()
+	parsed, err := netconf.ParseResult([]byte(text), "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return delegate.Result{Result: parsed, JSON: json.RawMessage(text)}
 }
 
 func TestPlan(t *testing.T) {

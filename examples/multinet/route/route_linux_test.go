@@ -2,28 +2,17 @@ package route_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 
-	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/route"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 func TestMain(m *testing.M) { skeltest.Main(m) }
-
-func parse(t testing.TB, text string) delegate.Result {
-	t.Helper()
-	parsed, err := netconf.ParseResult([]byte(text), "1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return delegate.Result{Result: parsed, JSON: json.RawMessage(text)}
-}
 
 // pod makes a namespace with eth0 (10.0.0.2, fd00::2), which has the default routes, and net1 (10.1.0.2, fd01::2). Behind the
 // neighbour of each (.1) are 192.0.2.1 and 2001:db8::1; the two neighbours answer from different hosts.
