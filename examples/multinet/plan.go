@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -250,7 +251,14 @@ func readAll(ctx context.Context, sources []source) ([]network, error) {
 	errs := make([]error, len(sources))
 	var running sync.WaitGroup
 	for i, read := range sources {
-		running.Go(func() { found[i], errs[i] = read(ctx) })
+		running.Go(func() {
+			defer func() {
+				if r := recover(); r != nil { // in a goroutine it would end the process, without a word to the runtime
+					errs[i] = netconf.Errorf(netconf.CodeInternal, "panic: %v\n%s", r, debug.Stack())
+				}
+			}()
+			found[i], errs[i] = read(ctx)
+		})
 	}
 	running.Wait()
 	var all []network

@@ -27,6 +27,11 @@ func (c *Client) Event(ctx context.Context, pod *Pod, type_, reason, message str
 	c.events = append(c.events, posted)
 	c.posted++
 	number := c.posted
+	// Asked here, and not in the goroutine: a hook that panics is the caller's panic, which skel rolls back.
+	if err := netconf.Before(ctx, "post event "+reason+" of pod "+pod.Namespace+"/"+pod.Name); err != nil {
+		posted <- err
+		return
+	}
 	go func() { posted <- c.post(ctx, pod, number, type_, reason, message) }()
 }
 
@@ -51,9 +56,6 @@ func (c *Client) post(ctx context.Context, pod *Pod, number int, type_, reason, 
 	})
 	if err != nil {
 		return fileError(op, object, netconf.CodeInternal, err)
-	}
-	if err := netconf.Before(ctx, op+" "+object); err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventPatience)
 	defer cancel()
