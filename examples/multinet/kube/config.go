@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpproxy"
@@ -125,13 +126,13 @@ func (c *config) client(dir string, environ []string) (*Client, error) {
 			continue
 		}
 		var server *cluster
-		for i := range c.Clusters {
+		for i := range slices.Backward(c.Clusters) { // of a name given twice the first counts
 			if c.Clusters[i].Name == chosen.Context.Cluster {
 				server = &c.Clusters[i].Cluster
 			}
 		}
 		var who *user
-		for i := range c.Users {
+		for i := range slices.Backward(c.Users) {
 			if c.Users[i].Name == chosen.Context.User {
 				who = &c.Users[i].User
 			}
@@ -152,6 +153,9 @@ func (c *config) client(dir string, environ []string) (*Client, error) {
 // newClient makes a client; files that the two name are relative to dir.
 func newClient(dir string, c cluster, u user, environ []string) (*Client, error) {
 	server, err := url.Parse(c.Server)
+	if err == nil && server.User != nil {
+		return nil, errors.New("server: a user in the URL is not supported")
+	}
 	if err != nil || server.Host == "" || server.Scheme != "https" && server.Scheme != "http" {
 		return nil, fmt.Errorf("server: %q is no URL such as https://10.0.0.1:443", c.Server)
 	}

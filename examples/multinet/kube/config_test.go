@@ -47,6 +47,10 @@ func TestLoad(t *testing.T) {
 		{"no server", kubeconfig("", "", "token: t"), 7, "server"},
 		{"no scheme", kubeconfig("10.0.0.1:6443", "", "token: t"), 7, "server"},
 		{"another scheme", kubeconfig("unix:///run/x", "", "token: t"), 7, "server"},
+		{"password in the server", kubeconfig("https://user:secret@10.0.0.1", "", ""), 7, "server"},
+		{"password in what is no server", kubeconfig("ftp://user:secret@10.0.0.1", "", ""), 7, "server"},
+		{"names given twice", "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}, {name: x, context: {cluster: z}}]\n" +
+			"clusters: [{name: c, cluster: {server: 'http://a'}}, {name: c}]\nusers: [{name: u}, {name: u, user: {exec: {}}}]", 0, ""},
 		{"authority of garbage", kubeconfig(server, "certificate-authority-data: Z2FyYmFnZQ==", ""), 7, "certificate-authority"},
 		{"authority not base64", kubeconfig(server, "certificate-authority-data: '%'", ""), 7, "base64"},
 		{"authority not there", kubeconfig(server, "certificate-authority: gone.crt", ""), 7, "gone.crt"},
