@@ -24,6 +24,7 @@ func TestOutlived(t *testing.T) {
 		"300 ms":                   {Delay: 300 * time.Millisecond},
 		"2 s":                      {Delay: 2 * time.Second},
 		"the patch fails twice":    {Method: "PATCH", Status: 502, Times: 2},
+		"others write to the pod":  {Method: "PATCH", Status: 409, Times: 3},
 		"the patch's answer lost":  {Method: "PATCH", Lose: true, Times: 1},
 		"no right to post events":  {Path: "/events", Status: 403},
 		"events are never taken":   {Path: "/events", Hang: true},
@@ -64,7 +65,7 @@ func TestFails(t *testing.T) {
 		{"no right to read definitions", kubetest.Fault{Path: "attachment-definitions", Status: 403}, 11, []string{"default/lan", "default/store"}, false},
 		{"something else answers", kubetest.Fault{Status: 200, Body: "<html>"}, 11, []string{"no API server"}, false},
 		{"no right to patch", kubetest.Fault{Method: "PATCH", Status: 403}, 11, []string{"not allowed", "network-status"}, true},
-		{"the pod is another one at the end", kubetest.Fault{Method: "PATCH", Status: 409}, 11, []string{"another"}, true},
+		{"the pod is another one at the end", kubetest.Fault{Method: "PATCH", Status: 409, Body: `{"message": "Precondition failed: UID in precondition: a"}`}, 11, []string{"another"}, true},
 		{"the pod is gone at the end", kubetest.Fault{Method: "PATCH", Status: 404}, 11, []string{"not found"}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -194,6 +194,12 @@ func refused(failed *Error, answer *http.Response, text []byte) time.Duration {
 		}
 	}
 	switch answer.StatusCode {
+	case 409:
+		// Of a patch: many write to the pod (kubelet, controllers), and the server, which tries five times by itself, gave up.
+		if answer.Request.Method == http.MethodPatch && !strings.Contains(status.Message, "UID in precondition") {
+			failed.Err = fmt.Errorf("%w: too many write to it", ErrUnavailable)
+			return 0
+		}
 	case 429, 500, 502, 503, 504:
 		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
 		if err != nil || seconds < 0 {

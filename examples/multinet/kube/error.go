@@ -15,7 +15,7 @@ var (
 	ErrNotFound     = errors.New("not found")                            // 404
 	ErrUnauthorized = errors.New("the credentials are not valid")        // 401
 	ErrForbidden    = errors.New("not allowed")                          // 403
-	ErrConflict     = errors.New("it is another one by now")             // 409, or a patch for another UID
+	ErrConflict     = errors.New("it is another one by now")             // a patch for another UID, an event whose name is there
 	ErrUnavailable  = errors.New("the API server cannot be used now")    // not reached, 429, 5xx, or too slow
 )
 

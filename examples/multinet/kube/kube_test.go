@@ -214,11 +214,15 @@ func TestTries(t *testing.T) {
 	for _, fault := range []kubetest.Fault{
 		{Status: 500, Times: 3}, {Status: 503, Times: 1, RetryAfter: "1"}, {Status: 429, Times: 2},
 		{Refuse: true, Times: 2}, {Lose: true, Times: 2},
+		{Status: 409, Times: 2}, // of many that write to the pod
 	} {
 		for _, secure := range []bool{false, true} {
 			api, c := serve(t, kubetest.Options{TLS: secure})
 			for _, method := range []string{"GET", "PATCH", "POST"} {
 				f := fault
+				if f.Status == 409 && method != "PATCH" {
+					continue
+				}
 				f.Method = method
 				api.Fail(f)
 			}
@@ -344,6 +348,10 @@ func TestPatchStatus(t *testing.T) {
 	}
 	if got := api.Annotations("default", "web"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	api.Fail(kubetest.Fault{Status: 409, Times: 1, Body: `{"reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in object meta: b"}`})
+	if err := c.PatchStatus(within(t), pod, nil); !errors.Is(err, kube.ErrConflict) {
+		t.Errorf("another pod, as another server says it: %v", err)
 	}
 	other.UID = "" // a pod that nobody read
 	if err := c.PatchStatus(within(t), &other, map[string]*string{"new": nil}); err != nil || api.Annotations("default", "web")["new"] != "" {

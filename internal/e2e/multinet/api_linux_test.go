@@ -3,9 +3,11 @@ package multinet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cnikit/cnikit/examples/multinet/kube"
@@ -91,6 +93,25 @@ func testPods(t *testing.T, api *cluster.API) {
 	for _, part := range []string{"AddedInterface", "Add net1 [10.0.0.1/24] from default/lan", "NoNetworkFound", "multinet"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("kubectl describe: no %q in\n%s", part, text)
+		}
+	}
+
+	// Many write to the pod at once: nobody's annotation is lost.
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			for j := range 5 {
+				value := fmt.Sprint(j)
+				if err := c.PatchStatus(t.Context(), pod, map[string]*string{fmt.Sprint("writer", i): &value}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	for i := range 8 {
+		if got := getPod(t, api, "red", "web.1").Metadata.Annotations[fmt.Sprint("writer", i)]; got != "4" {
+			t.Errorf("writer %d: %q", i, got)
 		}
 	}
 
