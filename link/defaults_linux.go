@@ -116,11 +116,28 @@ func (d DefaultRoutes) remove(ctx context.Context, n *NS, l netlink.Link, done *
 		} else if hops > 0 {
 			k.raw = *MovedRoute{k.Route, k.protocol}.request(k.link) // IPv6 has each by itself
 		}
-		if err := k.remove(ctx, n, linkName(n, k.link)); err != nil {
+		behind := slices.ContainsFunc(list[:i], func(o kernelRoute) bool { return o.same(k.Route) && !d.takes(o.link, l) })
+		switch err := alter(ctx, "route del", k.String(), func() error { return n.Handle().RouteDel(&k.raw) }); {
+		case err == nil:
+			gone = append(gone, takenRoute{k, behind && !d.V6})
+		case !Gone(err):
 			return err
 		}
-		behind := slices.ContainsFunc(list[:i], func(o kernelRoute) bool { return o.same(k.Route) && !d.takes(o.link, l) })
-		gone = append(gone, takenRoute{k, behind && !d.V6})
+	}
+	return d.gone(n, l)
+}
+
+// gone makes sure that nothing was left in the way: the kernel finds no route that is made of nexthop objects (ip nexthop) by
+// its link and gateway, and says so in the words in which it says that one is gone.
+func (d DefaultRoutes) gone(n *NS, l netlink.Link) error {
+	left, err := mainDefaults(n, d.V6)
+	if err != nil {
+		return err
+	}
+	for _, k := range left {
+		if d.takes(k.link, l) {
+			return &Error{Op: "route del", Name: k.String(), Err: fmt.Errorf("%w: it is still there, and may be made of nexthop objects", ErrNotSupported)}
+		}
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ func TestDefaultRoutes(t *testing.T) {
 			defaultRoutes(true), "default via fd02::1 dev net1 metric 1024 pref medium"},
 		"v6, merged, and replaced": {"ip -6 route append default via fd02::7 dev net1",
 			defaultRoutes(true, "fd02::1"), "default via fd02::1 dev net1 proto 67 metric 1024 pref medium"},
+		"without a gateway, and by one of the other family": {"ip route add default dev eth0 scope link metric 3; ip route add default via inet6 fd01::1 dev eth0 metric 4",
+			defaultRoutes(false, "10.2.2.1"), "default via 10.2.2.1 dev net1 proto 67"},
 		"several next hops of one link": {"ip route add default metric 5 nexthop via 10.1.1.8 dev eth0 weight 2 nexthop via 10.1.1.9 dev eth0",
 			defaultRoutes(false, "10.2.2.1"), "default via 10.2.2.1 dev net1 proto 67"},
 	} {
@@ -159,6 +161,7 @@ func TestDefaultRoutesRefused(t *testing.T) {
 		"no way to the gateway 10.9.9.9":            {defaultRoutes(false, "10.9.9.9"), "ip route del default metric 5", 7},
 		"no way to the gateway fd09::9":             {defaultRoutes(true, "fd09::9"), "true", 7},
 		"next hops behind \"net1\" and other links": {defaultRoutes(false), "true", 103},
+		"may be made of nexthop objects":            {defaultRoutes(false, "10.2.2.1"), "ip route del default metric 5; ip nexthop add id 1 via 10.1.1.9 dev eth0; ip route add default nhid 1 metric 8", 103},
 		"there is unreachable":                      {defaultRoutes(false, "10.2.2.1"), "ip route del default metric 5; ip route append unreachable default", 7},
 	} {
 		t.Run(words, func(t *testing.T) {
@@ -172,11 +175,31 @@ func TestDefaultRoutesRefused(t *testing.T) {
 				t.Errorf("changed:\n%s", diff)
 			}
 		})
-		container.Run("sh", "-c", "ip route del unreachable default 2>/dev/null; "+
+		container.Run("sh", "-c", "ip nexthop flush 2>/dev/null; ip route del unreachable default 2>/dev/null; "+
 			"ip route replace default metric 5 nexthop via 10.1.1.1 nexthop via 10.2.2.1")
 	}
 	if diff := before.Diff(layer3(container)); diff != "" {
 		t.Errorf("changed:\n%s", diff)
+	}
+}
+
+// TestDefaultRoutesWithoutCarrier: the kernel marks the routes of a link that is down at the other end, and takes no such mark.
+func TestDefaultRoutesWithoutCarrier(t *testing.T) {
+	parallelNS(t)
+	container, neighbours, _, _ := twoLinks(t, everything)
+	neighbours[0].Run("ip", "link", "set", "p0", "down")
+	skeltest.Eventually(t, "eth0 has no carrier", func() bool { return strings.Contains(shown(container, false), "linkdown") })
+	before := shown(container, false)
+	_, n := spaces(t, container)
+	done, err := defaultRoutes(false, "10.2.2.1").Ensure(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(container, false); got != "default via 10.2.2.1 dev net1 proto 67" {
+		t.Errorf("%s", got)
+	}
+	if err := done.Restore(t.Context(), n); err != nil || shown(container, false) != before {
+		t.Errorf("%s, %v; before %s", shown(container, false), err, before)
 	}
 }
 
