@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/netconf"
 )
 
@@ -36,6 +37,15 @@ func (l *ids) UnmarshalJSON(data []byte) error {
 		*l = append(*l, list...)
 	}
 	return nil
+}
+
+// uidOf is the UID that kubelet knows the pod by. That of a static pod, which kubelet has made of a file, is not the UID of its
+// mirror in the API; the mirror has it in an annotation.
+func uidOf(pod *kube.Pod) string {
+	if pod.Static {
+		return pod.Annotations["kubernetes.io/config.hash"]
+	}
+	return pod.UID
 }
 
 // readCheckpoint reads what a pod has from kubelet's file. Its sum is not checked: it is made of the Go values of the kubelet

@@ -113,7 +113,7 @@ func (s Sources) allocated(ctx context.Context, pod *kube.Pod, wants []Want) (Al
 	if slices.ContainsFunc(wants, func(w Want) bool { _, claim := claimOf(pod, w.Resource); return w.Resource != "" && !claim }) {
 		var err, fallback error
 		if found, err = askKubelet(ctx, cmp.Or(s.Socket, socket), pod); err != nil {
-			if found, fallback = readCheckpoint(cmp.Or(s.Checkpoint, checkpoint), pod.UID); fallback != nil {
+			if found, fallback = readCheckpoint(cmp.Or(s.Checkpoint, checkpoint), uidOf(pod)); fallback != nil {
 				return nil, netconf.Join(err, fallback)
 			}
 		}

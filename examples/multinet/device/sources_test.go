@@ -233,6 +233,16 @@ func TestCheckpointFormats(t *testing.T) {
 	}
 }
 
+// TestCheckpointOfAStaticPod: kubelet knows it by another UID than the API.
+func TestCheckpointOfAStaticPod(t *testing.T) {
+	t.Parallel()
+	static := &kube.Pod{Namespace: "ns1", Name: "p-node1", UID: "mirror", Static: true, Annotations: map[string]string{"kubernetes.io/config.hash": "uid-1"}}
+	ids, err := device.Sources{Socket: "/nonexistent", Checkpoint: checkpoint(t, byNode)}.Assign(t.Context(), static, three)
+	if got := strings.Join(ids, " "); err != nil || got != " 3 4 5" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+}
+
 // TestKubeletRefusesAll: an error of the service itself is in the text, and retried by the runtime.
 func TestKubeletRefusesAll(t *testing.T) {
 	t.Parallel()
