@@ -16,7 +16,7 @@ import (
 // config is multus' configuration, and three keys of our own at the end.
 type config struct {
 	Delegates        []json.RawMessage `json:"delegates" doc:"the default network, and more that every pod gets: a plugin's configuration, or a list of plugins, each"`
-	ClusterNetwork   string            `json:"clusterNetwork" doc:"the default network, in place of delegates: a definition in multusNamespace, else a network in confDir, by name; with a slash a file, or a folder, whose first network it is"`
+	ClusterNetwork   string            `json:"clusterNetwork" example:"lan" doc:"the default network, in place of delegates: a definition in multusNamespace, else a network in confDir, by name; with a slash a file, or a folder, whose first network it is"`
 	DefaultNetworks  []string          `json:"defaultNetworks" doc:"further networks, named as clusterNetwork, of every pod that is not in systemNamespaces"`
 	MultusNamespace  string            `json:"multusNamespace" doc:"where the definitions of clusterNetwork and defaultNetworks are"`
 	SystemNamespaces []string          `json:"systemNamespaces" doc:"pods of these get no defaultNetworks"`
@@ -44,7 +44,7 @@ type config struct {
 type names []string
 
 // Expects says what a value looks like.
-func (names) Expects() string { return `namespaces with commas between, such as "default,tenants"` }
+func (names) Expects() string { return `namespaces with commas between such as "default,tenants"` }
 
 // UnmarshalText reads the names.
 func (n *names) UnmarshalText(text []byte) error {
