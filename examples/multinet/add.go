@@ -150,9 +150,7 @@ func (a *adding) attach(ctx context.Context) error {
 		if o.Device != "" {
 			o.DeviceInfoFile = device.Files{}.Path(a.req.ContainerID, names[i])
 		}
-		with, err := device.Inject(n.Network, devices[i])
-		errs = append(errs, err)
-		one, err := n.Asked.Attach(with, names[i], o)
+		one, err := n.Asked.Attach(n.Network, names[i], o)
 		errs = append(errs, err)
 		a.attachments = append(a.attachments, one)
 	}

@@ -3,10 +3,8 @@ package device
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 
-	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -58,27 +56,6 @@ func (a Allocated) Assign(wants []Want) ([]string, error) {
 		}
 	}
 	return ids, nil
-}
-
-// Inject returns the network with the device in the configuration of its first plugin: the keys deviceID and pciBusID. No
-// other byte changes. The network is not touched. Without an ID it is returned as it is.
-func Inject(network *delegate.Network, id string) (*delegate.Network, error) {
-	if id == "" || len(network.Plugins) == 0 {
-		return network, nil
-	}
-	value, err := json.Marshal(id)
-	if err != nil {
-		return nil, err
-	}
-	first := network.Plugins[0]
-	for _, key := range []string{"deviceID", "pciBusID"} {
-		if first, err = netconf.Patch(first, key, value); err != nil {
-			return nil, err
-		}
-	}
-	with := *network
-	with.Plugins = slices.Concat([]json.RawMessage{first}, network.Plugins[1:])
-	return &with, nil
 }
 
 // API is what is asked of the API server, for pods with ResourceClaims.

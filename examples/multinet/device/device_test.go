@@ -1,12 +1,9 @@
 package device_test
 
 import (
-	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/device"
 	"github.com/cnikit/cnikit/netconf"
 )
@@ -86,32 +83,4 @@ func FuzzAssign(f *testing.F) {
 			seen[id] = true
 		}
 	})
-}
-
-func TestInjectChangesNoOtherByte(t *testing.T) {
-	t.Parallel()
-	text := `{"cniVersion":"1.0.0","name":"n","plugins":[{"type":"sriov", "big":9007199254740993,"deviceID":"old"},{"type":"tuning"}]}`
-	network, err := delegate.ParseNetwork([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := device.Inject(network, "0000:01:00.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := string(with.Plugins[0])
-	var keys struct{ DeviceID, PciBusID string }
-	if err := json.Unmarshal(with.Plugins[0], &keys); err != nil || keys.DeviceID != "0000:01:00.1" || keys.PciBusID != "0000:01:00.1" {
-		t.Fatalf("%s: %v", first, err)
-	}
-	if !strings.Contains(first, `"big":9007199254740993`) || strings.Contains(first, "old") {
-		t.Fatalf("%s", first)
-	}
-	if string(with.Plugins[1]) != `{"type":"tuning"}` || strings.Contains(string(network.Plugins[0]), "0000") {
-		t.Fatalf("the second plugin, or the network that was given, has changed: %s, %s", with.Plugins, network.Plugins)
-	}
-	same, err := device.Inject(network, "")
-	if err != nil || !reflect.DeepEqual(same, network) {
-		t.Fatalf("without a device: %v, %v", same, err)
-	}
 }

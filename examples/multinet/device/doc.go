@@ -1,7 +1,7 @@
 // Package device finds the devices that the node has given to a pod, and gives each network its own.
 //
 //	ids, err := device.Sources{API: client}.Assign(ctx, pod, []device.Want{{}, {Resource: "vendor.example/nic"}})
-//	network, err = device.Inject(network, ids[1])
+//	err = device.Files{}.Copy(ctx, "vendor.example/nic", ids[1], path)
 //
 // Who is asked, in this order: kubelet by its pod-resources service (v1, over gRPC on a unix socket), because it is the
 // interface that is made for this; the checkpoint file of kubelet's device manager, where the service is not there (a

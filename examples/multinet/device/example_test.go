@@ -3,30 +3,17 @@ package device_test
 import (
 	"fmt"
 
-	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/device"
 )
 
-// A pod has two devices of a resource, and two of its networks want one each.
+// A pod has two devices of a resource, and two of its networks want one each; the second asks for it by its ID.
 func ExampleAllocated_Assign() {
 	has := device.Allocated{"vendor.example/nic": {"0000:01:00.1", "0000:01:00.2"}}
-	nic := device.Want{Resource: "vendor.example/nic"}
-	ids, err := has.Assign([]device.Want{{}, nic, nic}) // the default network wants none
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	network, err := delegate.ParseNetwork([]byte(`{"cniVersion":"1.0.0","name":"fast","type":"sriov"}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if network, err = device.Inject(network, ids[2]); err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%q\n%s\n", ids, network.Plugins[0])
-	// Output:
-	// ["" "0000:01:00.1" "0000:01:00.2"]
-	// {"cniVersion":"1.0.0","name":"fast","type":"sriov","deviceID":"0000:01:00.2","pciBusID":"0000:01:00.2"}
+	ids, err := has.Assign([]device.Want{
+		{}, // the default network wants none
+		{Resource: "vendor.example/nic"},
+		{Resource: "vendor.example/nic", ID: "0000:01:00.1"},
+	})
+	fmt.Printf("%q %v\n", ids, err)
+	// Output: ["" "0000:01:00.2" "0000:01:00.1"] <nil>
 }
