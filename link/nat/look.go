@@ -265,19 +265,17 @@ func sameExprs(want, have []byte) bool {
 // covers tells whether attributes of the kernel are ours. What it adds of its own accord is 0, a default, but for the flags of
 // nat, which say what is in the registers.
 func covers(want, have []byte, name string) bool {
-	ours := map[uint16]bool{}
 	for b := want; len(b) >= 4; b = b[min((int(binary.NativeEndian.Uint16(b))+3)&^3, len(b)):] {
 		kind := binary.NativeEndian.Uint16(b[2:])
 		value, there := b[4:binary.NativeEndian.Uint16(b)], inside(have, kind&typeMask)
-		ours[kind&typeMask] = true
 		if kind&nested != 0 && !covers(value, there, "") || kind&nested == 0 && !bytes.Equal(value, there) {
 			return false
 		}
 	}
 	const natFlags, addressAndPort = 7, 3
 	for kind, value := range walk(have) {
-		added := bytes.ContainsFunc(value, func(r rune) bool { return r != 0 })
-		if !ours[kind] && added && !(name == "nat" && kind == natFlags && word(value) == addressAndPort) {
+		added := bytes.ContainsFunc(value, func(r rune) bool { return r != 0 }) && inside(want, kind) == nil
+		if added && !(name == "nat" && kind == natFlags && word(value) == addressAndPort) {
 			return false
 		}
 	}

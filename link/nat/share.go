@@ -3,7 +3,6 @@ package nat
 import (
 	"encoding/binary"
 	"slices"
-	"strings"
 )
 
 // Two networks may give the same address, and an address may be given again before its former owner's DEL has come. What
@@ -27,7 +26,8 @@ func shared(name string) (number int, v6, ok bool) {
 	if s, ok := parseSubnets(name); ok {
 		return map[string]int{nearSet: ofNear, hairpinSet: ofHairpin}[s.name] + s.bits, s.v6, true
 	}
-	return ofSources, name == setName(sourcesSet, true), strings.TrimRight(name, "46") == sourcesSet
+	v6 = name == setName(sourcesSet, true)
+	return ofSources, v6, v6 || name == setName(sourcesSet, false)
 }
 
 // at is where the n-th owner of a shared element, from 0, has his own.

@@ -2,6 +2,7 @@ package nat
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -23,9 +24,13 @@ func FuzzAnswers(f *testing.F) {
 		for m, rest, ok := cut(b); ok; m, rest, ok = cut(rest) {
 			for _, e := range read(m.body) {
 				_, _ = describe(e), mappingsOf([]element{e})
+				if first, n, ok := e.place(); ok {
+					_ = first.at(n)
+				}
 			}
 			_, _, _ = tupleOf(inside(m.body, 1))
 			_ = errno(m.body)
+			_, _, _ = sameRules(chains(nil)[0].rules, [][]byte{m.body})
 			_ = commentOf(m.body)
 		}
 	})
@@ -44,6 +49,36 @@ func TestElementsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	if s := describe(have[0]); s != "tcp port 8080 to 10.1.0.2:80" {
 		t.Error(s)
+	}
+}
+
+// Where an owner has a shared element is read as it was written.
+func TestPlacesOfSharedElementsAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{"10.1.0.2/24", "10.1.0.2/32", "0.0.0.1/0", "fd00:1::2/64", "fd00:1::2/128", "::2/0"} {
+		subnet := netip.MustParsePrefix(p)
+		near, _ := within(nearSet, subnet.Addr(), subnet)
+		hairpin, _ := within(hairpinSet, subnet.Addr(), subnet)
+		for _, e := range []element{{set: setName(sourcesSet, subnet.Addr().Is6()), key: addrKey(subnet.Addr())}, near, hairpin} {
+			for _, n := range []int{0, 1, 2, 65535} {
+				first, have, ok := e.at(n).place()
+				if !ok || have != n || first.set != e.set || !bytes.Equal(first.key, e.key) {
+					t.Errorf("%s, owner %d: it is at %+v, which is read as owner %d of %+v", describe(e), n, e.at(n), have, first)
+				}
+				if describe(e.at(n)) != describe(e) {
+					t.Errorf("%s: %s", describe(e), describe(e.at(n)))
+				}
+			}
+		}
+	}
+	for _, e := range []element{
+		{set: "ports4", key: []byte{6, 0, 0, 0, 0, 80, 0, 0}}, {set: "further4"}, {set: "further4", key: make([]byte, 16)}, // of no set
+		{set: "further4", key: element{set: "near4_24", key: make([]byte, 8)}.at(1).key[:12]},
+		{set: "sources", key: make([]byte, 4)}, {set: "further6", key: make([]byte, 16)},
+	} {
+		if first, n, ok := e.place(); ok {
+			t.Errorf("%+v is taken for owner %d of %+v", e, n, first)
+		}
 	}
 }
 
