@@ -210,11 +210,12 @@ func TestUpgradeGC(t *testing.T) {
 	w.multus("c1")
 	w.multus("c2")
 	w.write("cni/c3", "[]")
+	w.write("cni/c4", `[{"Bytes":"eyJuYW1lIjoiYSIsInR5cGUiOiJzcHkifQ==","macRequest":"x;y"}]`)
 	w.gc("c1").OK(t)
 	if got := w.log(); !strings.HasPrefix(got, "DEL foo0, DEL net1, DEL eth0") || strings.Count(got, "DEL") != 3 {
 		t.Error(got)
 	}
-	if names := w.names("cni"); strings.Join(names, " ") != "c3.bad outer:c1:eth0.record results" {
+	if names := w.names("cni"); strings.Join(names, " ") != "c3.bad c4.bad outer:c1:eth0.record results" {
 		t.Errorf("%q", names)
 	}
 	w.write("cni/c1", "[")
@@ -230,7 +231,8 @@ func TestUpgradeGC(t *testing.T) {
 // default network is, and it is said, once, that others may be left.
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"empty": "", "list": "[]", "null": "null", "cut": `[{"Conf":{"cniVersion":"1.0.0","na`, "elements": "[null]", "garbage": "\x00\x01"} {
+	for name, text := range map[string]string{"empty": "", "list": "[]", "null": "null", "cut": `[{"Conf":{"cniVersion":"1.0.0","na`, "elements": "[null]", "garbage": "\x00\x01",
+		"no interface": `[{"Bytes":"eyJuYW1lIjoiYSIsInR5cGUiOiJzcHkifQ=="},{"Bytes":"eyJuYW1lIjoiYSIsInR5cGUiOiJzcHkifQ==","ifnameRequest":"a b"}]`} {
 		for _, file := range []string{"c1", "outer:c1:eth0.record"} {
 			t.Run(name+" "+file, func(t *testing.T) {
 				w := newWorld(t)

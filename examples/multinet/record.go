@@ -42,9 +42,12 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 	if text == nil {
 		return err
 	}
+	damaged := func(err error) error {
+		return netconf.Errorf(netconf.CodeBadStore, "%q: multus' record: %w: %w", path, delegate.ErrBadRecord, err)
+	}
 	attachments, err := fromMultus(text, req)
 	if err != nil {
-		return netconf.Errorf(netconf.CodeBadStore, "%q: multus' record: %w: %w", path, delegate.ErrBadRecord, err)
+		return damaged(err)
 	}
 	cache := m.cache(req.ContainerID)
 	for i, a := range attachments {
@@ -54,11 +57,14 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 			}
 		}
 	}
-	if err := m.records().Adopt(ctx, attachments, req); err != nil && !errors.Is(err, netconf.ErrExists) {
-		if netconf.IsUnchanged(err) {
-			return err
-		}
+	switch err := m.records().Adopt(ctx, attachments, req); {
+	case err == nil, errors.Is(err, netconf.ErrExists):
+	case !netconf.IsUnchanged(err):
 		req.Warn("a result of multus' is left out", "error", err.Error())
+	case netconf.Code(err) == netconf.CodeInvalidNetworkConfig: // multus took names of interfaces that are none
+		return damaged(err)
+	default:
+		return err
 	}
 	errs := []error{remove(ctx, path)}
 	for _, c := range cache {
