@@ -204,3 +204,29 @@ func TestProxy(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a kubeconfig is made of, it is a client or an error that names the file.
+func FuzzLoad(f *testing.F) {
+	for _, text := range []string{
+		kubeconfig("https://10.0.0.1", "certificate-authority-data: Z2FyYmFnZQ==, proxy-url: 'http://a'", "token: hidden1"),
+		kubeconfig("http://u:hidden1@a", "insecure-skip-tls-verify: true", "client-certificate-data: aGlkZGVuMQ==, client-key-data: aGlkZGVuMQ=="),
+		"current-context: x\ncontexts: [{name: x, context: {cluster: &a c, user: *a}}]\nclusters: null\nusers: [{name: 1}]",
+		"a: &a [*a]", "!!binary x", "\x00", "{", "- ",
+	} {
+		f.Add(text)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(dir, "kubeconfig")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := kube.Load(path, nil)
+		if (c == nil) == (err == nil) {
+			t.Fatalf("%v, %v", c, err)
+		}
+		if err != nil && (netconf.Code(err) != 7 || !strings.Contains(err.Error(), path)) {
+			t.Errorf("%v, code %d", err, netconf.Code(err))
+		}
+	})
+}
