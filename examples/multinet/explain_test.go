@@ -130,3 +130,39 @@ func TestExplainCannotWrite(t *testing.T) {
 type closedPipe struct{}
 
 func (closedPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// TestReadmeExplain: what README.md shows is what the command shows of the demo's pod.
+func TestReadmeExplain(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	args := []string{"-config", filepath.Join(dir, "multinet.conf")}
+	for name, text := range map[string]string{
+		"multinet.conf": `{"cniVersion":"1.1.0","name":"multinet","type":"multinet","delegates":[{"name":"pods","plugins":[{"type":"bridge","bridge":"pods0","ipam":{"type":"host-local"}}]}]}`,
+		"pod.yaml": `{"kind":"Pod","metadata":{"name":"red","namespace":"demo","annotations":{"k8s.v1.cni.cncf.io/networks":
+			"[{\"name\":\"storage\",\"ips\":[\"10.2.0.10/24\"],\"mac\":\"02:00:00:00:00:10\"},{\"name\":\"lan\",\"interface\":\"lan\",\"default-route\":[\"10.3.0.1\"]}]"}}}`,
+		"storage.yaml": `{"kind":"NetworkAttachmentDefinition","metadata":{"name":"storage","namespace":"demo"},"spec":{"config":
+			"{\"type\":\"macvlan\",\"master\":\"uplink\",\"capabilities\":{\"ips\":true,\"mac\":true},\"ipam\":{\"type\":\"static\"}}"}}`,
+		"lan.yaml": `{"kind":"NetworkAttachmentDefinition","metadata":{"name":"lan","namespace":"demo"},"spec":{"config":
+			"{\"type\":\"bridge\",\"bridge\":\"lan0\",\"ipam\":{\"type\":\"host-local\"}}"}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".yaml") {
+			args = append(args, filepath.Join(dir, name))
+		}
+	}
+	for only, fence := range map[string]string{"table": "```console\n$ multinet explain -config multinet.conf pod.yaml definitions.yaml\n", "mermaid": "```mermaid\n"} {
+		var stdout, stderr bytes.Buffer
+		if status := explainMain(append([]string{"-only", only}, args...), &stdout, &stderr); status != 0 {
+			t.Fatalf("status %d: %s", status, &stderr)
+		}
+		if !strings.Contains(string(readme), fence+stdout.String()+"```") {
+			t.Errorf("README.md does not show\n%s", &stdout)
+		}
+	}
+}

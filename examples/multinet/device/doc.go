@@ -9,6 +9,11 @@
 // devices of a resource are in the order of the pod's containers, and within a container in that of their IDs: kubelet
 // itself has no order, its answer is another one each time.
 //
+// It is for whoever attaches a pod to networks with devices: the plugin, once for each pod, a daemon as well.
+//
 // It reads what kubelet and device plugins have, writes only the attachments' device-info files, and remembers nothing:
 // CHECK and DEL go by the record, in which the configuration has its device.
+//
+// The trap: all networks of a pod are to be assigned by one call, the default network first. Two calls give the first
+// device twice.
 package device

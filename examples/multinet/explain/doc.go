@@ -7,5 +7,9 @@
 //	err = explain.Graph(os.Stdout, "ns1/web", lines)
 //
 // What a pod gets is decided elsewhere: the lines come from the same functions that an ADD runs, so that nothing here can
-// differ from it. The package reads no file, asks no API and checks nothing but that what it reads is YAML.
+// differ from it.
+//
+// What a manifest says is shown as text: in a graph it cannot end its label, or add a line. The package reads no file, asks no API and checks nothing but that what it reads is YAML.
+//
+// The trap: YAML reads n, no, on and y as booleans. A namespace of that name is "false" here, as it is for kubectl.
 package explain

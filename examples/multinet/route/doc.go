@@ -11,4 +11,9 @@
 // has an address, and the others lose theirs. Several gateways of a family are several routes, the first with
 // the lowest metric. It is about the main table alone: a default route in a table of its own (source routing, a VRF)
 // takes nobody's traffic.
+//
+// It changes routes in the pod's namespace and nothing else: no record, no status. It keeps nothing but what Undo needs.
+//
+// The trap: what an attachment's plugins answered is not what it has any more. Who keeps the old result has a CHECK that
+// fails, and a status that names the wrong gateway: take Result's, for all attachments, also for those that asked for nothing.
 package route
