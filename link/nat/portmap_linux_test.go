@@ -150,22 +150,30 @@ func TestRouteLocalnetIsNotSetTowardsAGateway(t *testing.T) {
 	shell(t, "ip route del default")
 }
 
-// The flag of the host's end of a pair, which leads to the container alone, is given back with the last mapping that needs
-// it, whoever takes that away, and also when the call was ended in between. It stayed as long as the link.
-func TestRouteLocalnetIsGivenBack(t *testing.T) {
-	l := newLab(t)
+// newPair is a container that a pair of links, whose end on the host has a route for it alone, leads to; flag
+// compares that one's route_localnet.
+func newPair(t *testing.T) (l *lab, c *container, flag func(want string)) {
+	t.Helper()
+	l = newLab(t)
 	ns := skeltest.NewNS(t)
 	shell(t, "ip link add pair type veth peer name eth0 netns "+ns.Name+"; ip link set pair up; ip addr add 10.9.0.1/32 dev pair; ip route add 10.9.0.2/32 dev pair")
 	t.Cleanup(func() { shell(t, "ip link del pair 2>/dev/null || true") })
 	ns.Run("sh", "-ec", "ip addr add 10.9.0.2/32 dev eth0; ip link set eth0 up; ip route add 10.9.0.1 dev eth0; ip route add default via 10.9.0.1")
 	serve(t, ns, "tcp", 80, "ptp")
-	flag := func(want string) {
+	flag = func(want string) {
 		t.Helper()
 		if have := shell(t, "sysctl -n net.ipv4.conf.pair.route_localnet"); have != want+"\n" {
 			t.Errorf("the flag is %q, expected %q", have, want)
 		}
 	}
-	a, b := &container{ns, l.owner("a"), prefixes("10.9.0.2/24")}, &container{ns, l.owner("b"), prefixes("10.9.0.2/24")}
+	return l, &container{ns, l.owner("a"), prefixes("10.9.0.2/24")}, flag
+}
+
+// The flag of the host's end of a pair, which leads to the container alone, is given back with the last mapping that needs
+// it, whoever takes that away. It stayed as long as the link.
+func TestRouteLocalnetIsGivenBack(t *testing.T) {
+	l, a, flag := newPair(t)
+	b := &container{a.NS, l.owner("b"), a.addrs}
 	p, second := portMap("tcp:8080:80"), portMap("tcp:8081:80")
 	second.MasqueradeAll = true
 	for name, del := range map[string]func(c *container) error{
@@ -193,7 +201,14 @@ func TestRouteLocalnetIsGivenBack(t *testing.T) {
 		}
 		flag("0")
 	}
-	for _, harmed := range []string{"sysctl", "nft"} { // a DEL that ends before it, and comes again
+}
+
+// A DEL that ends before one of its changes, and comes again, gives the flag back too; where a new link has it anyway, it is
+// left; and the link may have gone before DEL comes.
+func TestRouteLocalnetIsGivenBackByADelThatComesAgain(t *testing.T) {
+	l, a, flag := newPair(t)
+	p := portMap("tcp:8080:80")
+	for _, harmed := range []string{"sysctl", "nft"} {
 		create(t, l, a, p)
 		broken := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
 			if strings.HasPrefix(op, harmed) {
@@ -212,7 +227,6 @@ func TestRouteLocalnetIsGivenBack(t *testing.T) {
 			t.Errorf("left: %s", left)
 		}
 	}
-	// Where a new link has it anyway, it is left; and the link may have gone before DEL comes.
 	shell(t, "sysctl -qw net.ipv4.conf.default.route_localnet=1")
 	t.Cleanup(func() { shell(t, "sysctl -qw net.ipv4.conf.default.route_localnet=0") })
 	create(t, l, a, p)

@@ -167,9 +167,14 @@ func TestSharedElementsAreRepaired(t *testing.T) {
 			}
 		}
 	}
-	// DEL of all right after the damage.
+}
+
+// So does a DEL of all right after the damage.
+func TestSharedElementsGoWithoutTheFirst(t *testing.T) {
+	l := newLab(t)
+	all, addrs := parties(l.container(2))
 	for i, p := range all {
-		if err := m.Create(t.Context(), l.host, p.Owner, addrs[i]); err != nil {
+		if err := (nat.Masquerade{}).Create(t.Context(), l.host, p.Owner, addrs[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
