@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/examples/multinet/kube/kubetest"
 	"github.com/cnikit/cnikit/netconf"
 	"github.com/cnikit/cnikit/skel/skeltest"
@@ -258,5 +257,3 @@ func (w *world) names(dir string) []string {
 	slices.Sort(all)
 	return all
 }
-
-func (w *world) records() delegate.Records { return delegate.Records{Dir: w.path("cni")} }
