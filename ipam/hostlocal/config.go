@@ -60,14 +60,31 @@ func InProcess() delegate.InProcess {
 	return delegate.InProcess{Type: "host-local", Do: do, Validate: validate}
 }
 
-// own is the section of a request that is the caller's.
+// own is the section of a request that is the caller's. It is decoded once for validate and do: to do it again was a sixth
+// of the time of an ADD in here.
 func own(req *netconf.Request) (Config, error) {
 	req.Section, req.Strict = "ipam", false // the other keys are the caller's; it is the caller who is strict
-	conf, err := netconf.Decode[struct {
-		IPAM Config `json:"ipam"`
-	}](req, nil)
-	return conf.IPAM, err
+	conf, err := netconf.Local(req, section{string(req.Config), req.Lenient()}, func() (*decoded, error) {
+		return netconf.Decode[decoded](req, nil)
+	})
+	if err != nil {
+		return Config{}, err
+	}
+	return conf.IPAM, nil
 }
+
+// section is the key of what is kept of a configuration; what a DEL has decoded leniently is not for an ADD.
+type section struct {
+	config  string
+	lenient bool
+}
+
+type decoded struct {
+	IPAM Config `json:"ipam"`
+}
+
+// Close has nothing to close.
+func (*decoded) Close() error { return nil }
 
 func validate(req *netconf.Request) error {
 	conf, err := own(req.As(req.Command))

@@ -354,3 +354,29 @@ func TestUnusable(t *testing.T) {
 		t.Errorf("DEL made the store: %v", err)
 	}
 }
+
+// What validate has decoded is not decoded again, nor warned of again, by the call that follows; and what a DEL has read
+// leniently is not taken for what an ADD may read.
+func TestSectionIsDecodedOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	c := call{verb: netconf.Add, dir: t.TempDir(), log: &log, config: config(`"subnet":"10.0.0.0/29","rangeEndd":"10.0.0.5"`)}
+	req := c.request(t)
+	if err := plugin().Validate(req); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plugin().Call(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "rangeEndd"); n != 1 {
+		t.Errorf("warned %d times:\n%s", n, log.String())
+	}
+	c.verb, c.config = netconf.Del, config(`"subnet":7`)
+	req = c.request(t)
+	if _, err := plugin().Call(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plugin().Call(t.Context(), req.As(netconf.Add)); netconf.Code(err) != netconf.CodeDecodingFailure {
+		t.Errorf("an ADD after the DEL: %v", err)
+	}
+}
