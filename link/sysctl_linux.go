@@ -16,7 +16,7 @@ import (
 // link) the error is one for which [Gone] is true.
 func (n *NS) Sysctl(ctx context.Context, key, value string) error {
 	return n.Do(func() error { // one visit for both
-		have, err := n.ReadSysctl(key)
+		have, err := readSysctl(key)
 		if err == nil && have == value || err != nil && !errors.Is(err, fs.ErrPermission) { // some can be written alone: route/flush
 			return err
 		}
@@ -35,21 +35,28 @@ func (n *NS) Sysctl(ctx context.Context, key, value string) error {
 
 // ReadSysctl reads a parameter below /proc/sys/net in the namespace, without the line's end. Keys are
 // as for Sysctl.
-func (n *NS) ReadSysctl(key string) (string, error) {
+func (n *NS) ReadSysctl(key string) (value string, err error) {
+	err = n.Do(func() error {
+		value, err = readSysctl(key)
+		return err
+	})
+	return value, err
+}
+
+// readSysctl is ReadSysctl in the namespace of the thread.
+func readSysctl(key string) (string, error) {
 	if err := checkSysctl(key); err != nil {
 		return "", &Error{Op: "sysctl", Name: key, Err: err}
 	}
 	var data []byte
-	err := n.Do(func() error {
-		return sysctlFile(key, unix.O_RDONLY, func(fd int) error {
-			for part := make([]byte, 16<<10); ; { // of a list of ports the kernel gives what fits into the first read, and no more
-				n, err := unix.Read(fd, part)
-				if n <= 0 || err != nil {
-					return err
-				}
-				data = append(data, part[:n]...)
+	err := sysctlFile(key, unix.O_RDONLY, func(fd int) error {
+		for part := make([]byte, 16<<10); ; { // of a list of ports the kernel gives what fits into the first read, and no more
+			n, err := unix.Read(fd, part)
+			if n <= 0 || err != nil {
+				return err
 			}
-		})
+			data = append(data, part[:n]...)
+		}
 	})
 	if err != nil {
 		return "", &Error{Op: "read sysctl", Name: key, Err: err}
