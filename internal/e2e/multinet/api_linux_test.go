@@ -95,8 +95,12 @@ func testPods(t *testing.T, api *cluster.API) {
 			t.Errorf("kubectl describe: no %q in\n%s", part, text)
 		}
 	}
+	many(t, api, c, pod)
+	another(t, api, c, pod)
+}
 
-	// Many write to the pod at once: nobody's annotation is lost.
+// many write to the pod at once: nobody's annotation is lost.
+func many(t *testing.T, api *cluster.API, c *kube.Client, pod *kube.Pod) {
 	var writers sync.WaitGroup
 	for i := range 8 {
 		writers.Go(func() {
@@ -114,8 +118,11 @@ func testPods(t *testing.T, api *cluster.API) {
 			t.Errorf("writer %d: %q", i, got)
 		}
 	}
+}
 
-	// The next pod of the name: what is known of the one before is not written to it.
+// another is the next pod of the name: what is known of the one before is not written to it.
+func another(t *testing.T, api *cluster.API, c *kube.Client, pod *kube.Pod) {
+	status := "[]"
 	deletePod(t, api, "red", "web.1")
 	if err := c.PatchStatus(t.Context(), pod, map[string]*string{"k8s.v1.cni.cncf.io/network-status": &status}); !errors.Is(err, kube.ErrNotFound) {
 		t.Errorf("a pod that is gone: %v", err)

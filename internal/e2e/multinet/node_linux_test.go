@@ -16,20 +16,19 @@ import (
 	"github.com/cnikit/cnikit/internal/e2e/image"
 )
 
-const wanted = "k8s.v1.cni.cncf.io/networks"
+// The annotations of a pod: what it wants, and what it is told.
+const (
+	wanted = "k8s.v1.cni.cncf.io/networks"
+	told   = "k8s.v1.cni.cncf.io/network-status"
+)
 
 // Pods of a real node: kubelet and containerd call the program, and kubelet writes the same pods' statuses beside it.
 func TestNode(t *testing.T) {
 	api := cluster.StartAPI(t, cluster.APIOptions{})
 	api.Apply(t, manifest(t, "crd.yaml"))
 	api.Apply(t, manifest(t, "rbac.yaml"))
-	for _, name := range []string{"lan", "store"} {
-		api.Apply(t, fmt.Sprintf(`
-apiVersion: k8s.cni.cncf.io/v1
-kind: NetworkAttachmentDefinition
-metadata: {name: %[1]s}
-spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam":{"type":"host-local","subnet":"%[2]s"}}'}
-`, name, map[string]string{"lan": "10.72.0.0/24", "store": "fd72::/64"}[name]))
+	for name, subnet := range map[string]string{"lan": "10.72.0.0/24", "store": "fd72::/64"} {
+		define(t, api, "default", name, fmt.Sprintf(`{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%s","ipam":{"type":"host-local","subnet":%q}}`, name, subnet))
 	}
 	program, plugins := build(t)
 	config, _ := kubeconfigFor(t, api.NodeURL, api, token(t, api))
@@ -37,17 +36,28 @@ spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam"
 	n := cluster.StartNode(t, api, cluster.NodeOptions{
 		BinDirs: []string{plugins, filepath.Dir(string(program))}, Kubelet: cluster.Object{"staticPodPath": static},
 	})
+	indicator := filepath.Join(t.TempDir(), "ready")
 	n.Runtime.Conf("00-multinet.conflist", fmt.Sprintf(`{"cniVersion":"1.1.0","name":"multinet","plugins":[{"type":"multinet",
 		"kubeconfig":%q,"cniDir":"/var/lib/cni/multinet","binDir":%q,"readinessindicatorfile":%q,"delegates":[{"cniVersion":"1.1.0","name":"default","type":"bridge","bridge":"br-pods",
-		"isGateway":true,"ipam":{"type":"host-local","subnet":"10.71.0.0/24","routes":[{"dst":"0.0.0.0/0"}]}}]}]}`, config, plugins, static+"/ready"))
+		"isGateway":true,"ipam":{"type":"host-local","subnet":"10.71.0.0/24","routes":[{"dst":"0.0.0.0/0"}]}}]}]}`, config, plugins, indicator))
 	n.WaitReady(t, false, "readinessindicatorfile")
-	if err := os.WriteFile(static+"/ready", nil, 0o600); err != nil {
+	if err := os.WriteFile(indicator, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.WaitReady(t, true, "")
 
-	var pods []*cluster.Pod
-	for range 4 { // at once
+	pods := runPods(t, api, n)
+	runStatic(t, api, n, static)
+	pods = append(pods, runLate(t, api, n))
+	for _, p := range pods {
+		p.Delete(t)
+	}
+	cluster.Eventually(t, func() error { return left(n) }) // containerd calls DEL a second time when it removes the sandbox
+}
+
+// runPods runs pods with three networks at once; each reaches the others.
+func runPods(t *testing.T, api *cluster.API, n *cluster.Node) (pods []*cluster.Pod) {
+	for range 4 {
 		pods = append(pods, n.CreatePod(t, cluster.PodSpec{Annotations: map[string]string{wanted: "lan,store@disk", "mine": "1"}}))
 	}
 	for i, created := range pods {
@@ -56,8 +66,7 @@ spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam"
 		if len(p.IPs) != 1 || !netip.MustParsePrefix("10.71.0.0/24").Contains(p.IPs[0]) {
 			t.Errorf("%s has the addresses %v", p.Name, p.IPs)
 		}
-		names := entries(t, api, p.Name)
-		if got := fmt.Sprint(names); got != "[default:eth0 default/lan:net1 default/store:disk]" {
+		if got := fmt.Sprint(entries(t, api, p.Name)); got != "[default:eth0 default/lan:net1 default/store:disk]" {
 			t.Errorf("%s: status %s", p.Name, got)
 		}
 		if mine := getPod(t, api, "default", p.Name).Metadata.Annotations["mine"]; mine != "1" {
@@ -67,8 +76,11 @@ spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam"
 	for _, address := range []string{address(t, api, pods[1].Name, 1), address(t, api, pods[2].Name, 2), pods[3].IPs[0].String()} {
 		pods[0].Run(t, "ping", "-n", "-c", "1", "-W", "2", address)
 	}
+	return pods
+}
 
-	// Its mirror in the API has another UID than the runtime tells.
+// runStatic runs a pod of a file, whose mirror in the API has another UID than the runtime tells, and takes it away.
+func runStatic(t *testing.T, api *cluster.API, n *cluster.Node, dir string) {
 	text, err := yaml.Marshal(cluster.Object{
 		"apiVersion": "v1", "kind": "Pod", "metadata": cluster.Object{"name": "static", "annotations": cluster.Object{wanted: "lan"}},
 		"spec": cluster.Object{"terminationGracePeriodSeconds": 1, "containers": []cluster.Object{{"name": "c", "image": image.Name, "imagePullPolicy": "Never"}}},
@@ -76,28 +88,29 @@ spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(static+"/static.yaml", text, 0o600); err != nil {
+	if err := os.WriteFile(dir+"/static.yaml", text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mirror := "static-" + n.Name
 	cluster.Eventually(t, func() error {
 		var pod struct {
 			Metadata struct{ Annotations map[string]string }
 			Status   struct{ Phase string }
 		}
-		if err := api.Admin.Get(t.Context(), "/api/v1/namespaces/default/pods/"+mirror, &pod); err != nil {
+		if err := api.Admin.Get(t.Context(), "/api/v1/namespaces/default/pods/static-"+n.Name, &pod); err != nil {
 			return err
 		}
-		if pod.Status.Phase != "Running" || !strings.Contains(pod.Metadata.Annotations["k8s.v1.cni.cncf.io/network-status"], `"net1"`) {
+		if pod.Status.Phase != "Running" || !strings.Contains(pod.Metadata.Annotations[told], `"net1"`) {
 			return fmt.Errorf("it is %s: %v", pod.Status.Phase, pod.Metadata.Annotations)
 		}
 		return nil
 	})
-	if err := os.Remove(static + "/static.yaml"); err != nil {
+	if err := os.Remove(dir + "/static.yaml"); err != nil {
 		t.Fatal(err)
 	}
+}
 
-	// One whose network is not there does not run, and says why; it does when the network is there.
+// runLate runs a pod whose network is not there: it does not run, and says why, until the network is there.
+func runLate(t *testing.T, api *cluster.API, n *cluster.Node) *cluster.Pod {
 	late := n.CreatePod(t, cluster.PodSpec{Annotations: map[string]string{wanted: "late"}})
 	cluster.Eventually(t, func() error {
 		if events := api.Kubectl(t, "describe", "pod", late.Name); !strings.Contains(events, "NoNetworkFound") || !strings.Contains(events, "default/late") {
@@ -105,37 +118,39 @@ spec: {config: '{"cniVersion":"1.1.0","type":"bridge","bridge":"br-%[1]s","ipam"
 		}
 		return nil
 	})
-	api.Apply(t, `{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "late"}, "spec": {"config": "{\"type\":\"bridge\",\"bridge\":\"br-lan\"}"}}`)
-	pods = append(pods, n.WaitPod(t, late.Namespace, late.Name))
+	define(t, api, "default", "late", `{"type":"bridge","bridge":"br-lan"}`)
+	return n.WaitPod(t, late.Namespace, late.Name)
+}
 
-	for _, p := range pods {
-		p.Delete(t)
+// left says what is left of pods on the node.
+func left(n *cluster.Node) error {
+	var all []string
+	for _, pattern := range []string{"/var/lib/cni/multinet/*", "/var/lib/cni/networks/*/10.7*", "/var/lib/cni/networks/*/fd72*"} {
+		files, err := filepath.Glob(n.Path(pattern))
+		if err != nil {
+			return err
+		}
+		all = append(all, files...)
 	}
-	cluster.Eventually(t, func() error { // containerd calls DEL a second time when it removes the sandbox
-		var left []string
-		for _, pattern := range []string{"/var/lib/cni/multinet/*", "/var/lib/cni/networks/*/10.7*", "/var/lib/cni/networks/*/fd72*"} {
-			files, err := filepath.Glob(n.Path(pattern))
-			if err != nil {
-				return err
-			}
-			left = append(left, files...)
+	for _, bridge := range []string{"br-pods", "br-lan", "br-store"} {
+		ports, err := n.Try("ip", "-o", "link", "show", "master", bridge)
+		if err != nil {
+			return err
 		}
-		for _, bridge := range []string{"br-pods", "br-lan", "br-store"} {
-			if ports := n.Run("ip", "-o", "link", "show", "master", bridge); ports != "" {
-				left = append(left, ports)
-			}
+		if ports != "" {
+			all = append(all, ports)
 		}
-		if left != nil {
-			return fmt.Errorf("left: %q", left)
-		}
-		return nil
-	})
+	}
+	if all != nil {
+		return fmt.Errorf("left: %q", all)
+	}
+	return nil
 }
 
 // status is a pod's network-status.
 func status(t *testing.T, api *cluster.API, pod string) (all []entry) {
 	t.Helper()
-	text := getPod(t, api, "default", pod).Metadata.Annotations["k8s.v1.cni.cncf.io/network-status"]
+	text := getPod(t, api, "default", pod).Metadata.Annotations[told]
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatalf("%s: %v\n%s", pod, err, text)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,91 +24,118 @@ type entry struct {
 	Gateway   []string
 }
 
-// The program, as a runtime calls it, for a pod that is really there, with the rights of the manifest.
+// subject is the program, as a runtime calls it, with the rights of the manifest.
+type subject struct {
+	skeltest.Binary
+	api                  *cluster.API
+	ns                   *skeltest.NS
+	config, plugins, dir string // dir is of its records
+}
+
+// call is an ADD for a pod of the namespace default.
+func (s *subject) call(pod, uid string) skeltest.Call {
+	return skeltest.Call{
+		Command: netconf.Add, ContainerID: s.ns.Name, Netns: s.ns.Path, IfName: "eth0", Path: s.plugins, Config: s.config,
+		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=%s;K8S_POD_UID=%s", pod, s.ns.Name, uid),
+		Env:  []string{"PATH=" + os.Getenv("PATH")},
+	}
+}
+
+// clean fails the test if anything is left.
+func (s *subject) clean(t *testing.T) {
+	t.Helper()
+	if links := s.ns.Run("ip", "-br", "link"); strings.Count(links, "\n") != 1 {
+		t.Errorf("left:\n%s", links)
+	}
+	for _, pattern := range []string{s.dir + "/*", "/var/lib/cni/networks/*/10.6*"} {
+		if files, err := filepath.Glob(pattern); err != nil || len(files) != 0 {
+			t.Errorf("left: %v, %v", files, err)
+		}
+	}
+}
+
+// The program, for pods and definitions that are really there.
 func testProgram(t *testing.T, api *cluster.API) {
 	account(t, api) // the rights are known
-	config, _ := kubeconfig(t, api, token(t, api))
-	program, plugins := build(t)
-	state := t.TempDir()
-	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"multinet","type":"multinet","kubeconfig":%q,"cniDir":%q,"binDir":%q,"namespaceIsolation":true,
+	kubeconfig, _ := kubeconfig(t, api, token(t, api))
+	s := &subject{api: api, ns: skeltest.NewNS(t), dir: t.TempDir()}
+	s.Binary, s.plugins = build(t)
+	s.config = fmt.Sprintf(`{"cniVersion":"1.1.0","name":"multinet","type":"multinet","kubeconfig":%q,"cniDir":%q,"binDir":%q,"namespaceIsolation":true,
 		"delegates":[{"cniVersion":"1.1.0","name":"default","type":"bridge","bridge":"br-default","isGateway":true,
-			"ipam":{"type":"host-local","subnet":"10.60.0.0/24","routes":[{"dst":"0.0.0.0/0"}]}}]}`, config, state, plugins)
+			"ipam":{"type":"host-local","subnet":"10.60.0.0/24","routes":[{"dst":"0.0.0.0/0"}]}}]}`, kubeconfig, s.dir, s.plugins)
 	api.Namespace(t, "blue")
-	for _, definition := range []struct{ namespace, name, config string }{
-		{"default", "lan.a", `{"cniVersion":"1.1.0","type":"bridge","bridge":"br-lan","isGateway":true,"ipam":{"type":"host-local","subnet":"10.61.0.0/24"}}`},
-		{"default", "lan-b", `{"plugins":[{"type":"bridge","bridge":"br-b"}]}`},
-		{"blue", "theirs", `{"type":"bridge","bridge":"br-theirs"}`},
-	} {
-		text, err := json.Marshal(cluster.Object{
-			"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-			"metadata": cluster.Object{"namespace": definition.namespace, "name": definition.name},
-			"spec":     cluster.Object{"config": definition.config},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		api.Apply(t, string(text))
-	}
-	call := func(ns *skeltest.NS, name, uid string) skeltest.Call {
-		return skeltest.Call{
-			Command: netconf.Add, ContainerID: ns.Name, Netns: ns.Path, IfName: "eth0", Path: plugins, Config: conf,
-			Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=%s;K8S_POD_UID=%s", name, ns.Name, uid),
-			Env:  []string{"PATH=" + os.Getenv("PATH")},
-		}
-	}
-	clean := func(ns *skeltest.NS) {
-		t.Helper()
-		if links := ns.Run("ip", "-br", "link"); strings.Count(links, "\n") != 1 {
-			t.Errorf("left:\n%s", links)
-		}
-		for _, pattern := range []string{state + "/*", "/var/lib/cni/networks/*/10.6*"} {
-			if files, err := filepath.Glob(pattern); err != nil || len(files) != 0 {
-				t.Errorf("left: %v, %v", files, err)
-			}
-		}
-	}
+	define(t, api, "default", "lan.a", `{"cniVersion":"1.1.0","type":"bridge","bridge":"br-lan","isGateway":true,"ipam":{"type":"host-local","subnet":"10.61.0.0/24"}}`)
+	define(t, api, "default", "lan-b", `{"plugins":[{"type":"bridge","bridge":"br-b"}]}`)
+	define(t, api, "blue", "theirs", `{"type":"bridge","bridge":"br-theirs"}`)
+	s.attached(t)
+	s.refused(t)
+	ready := skeltest.Call{Command: netconf.Status, Path: s.plugins, Config: s.config, Env: []string{"PATH=" + os.Getenv("PATH")}}
+	ready.Run(t.Context(), t, s).OK(t)
+}
 
-	ns := skeltest.NewNS(t)
-	pod := createPod(t, api, "default", "attached", map[string]string{
-		"k8s.v1.cni.cncf.io/networks": `[{"name": "lan.a", "interface": "lan", "default-route": ["10.61.0.1"]}, {"name": "lan-b"}]`, "mine": "1",
+// define makes a definition.
+func define(t *testing.T, api *cluster.API, namespace, name, config string) {
+	t.Helper()
+	text, err := json.Marshal(cluster.Object{
+		"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+		"metadata": cluster.Object{"namespace": namespace, "name": name}, "spec": cluster.Object{"config": config},
 	})
-	add := call(ns, "attached", pod.Metadata.UID)
-	added := add.Run(t.Context(), t, program).OK(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.Apply(t, string(text))
+}
+
+// attached is the life of a pod with three networks, one of which has the default route.
+func (s *subject) attached(t *testing.T) {
+	pod := createPod(t, s.api, "default", "attached", map[string]string{
+		wanted: `[{"name": "lan.a", "interface": "lan", "default-route": ["10.61.0.1"]}, {"name": "lan-b"}]`, "mine": "1",
+	})
+	add := s.call("attached", pod.Metadata.UID)
+	added := add.Run(t.Context(), t, s).OK(t)
 	if len(added.Result.IPs) != 1 || added.Result.IPs[0].Address.IP.String() != "10.60.0.2" {
 		t.Errorf("result: %s", added.Stdout)
 	}
-	got := getPod(t, api, "default", "attached")
-	var status []entry
-	text := got.Metadata.Annotations["k8s.v1.cni.cncf.io/network-status"]
-	if err := json.Unmarshal([]byte(text), &status); err != nil || len(status) != 3 {
-		t.Fatalf("status: %v\n%s", err, text)
+	s.told(t)
+	if routes := strings.TrimSpace(s.ns.Run("ip", "-4", "route", "show", "default")); !strings.HasPrefix(routes, "default via 10.61.0.1 dev lan") || strings.Contains(routes, "\n") {
+		t.Errorf("default routes: %s", routes)
 	}
-	for i, want := range []struct {
-		name, ifname, ip string
-		isDefault        bool
-	}{{"default", "eth0", "10.60.0.2", false}, {"default/lan.a", "lan", "10.61.0.2", true}, {"default/lan-b", "net2", "", false}} {
-		e := status[i]
-		if e.Name != want.name || e.Interface != want.ifname || strings.Join(e.IPs, " ") != want.ip || e.Default != want.isDefault {
-			t.Errorf("status %d: %+v, want %+v", i, e, want)
+	if events := s.api.Kubectl(t, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}"); !strings.Contains(events, "AddedInterface Add lan [10.61.0.2/24] from default/lan.a") {
+		t.Errorf("events:\n%s", events)
+	}
+	add.With(netconf.Check).WithPrev(added).Run(t.Context(), t, s).OK(t)
+	deletePod(t, s.api, "default", "attached") // as it is when its containers end
+	add.With(netconf.Del).Run(t.Context(), t, s).OK(t)
+	s.clean(t)
+}
+
+// told holds the pod's status in the API against the kernel.
+func (s *subject) told(t *testing.T) {
+	t.Helper()
+	all := status(t, s.api, "attached")
+	want := []entry{
+		{Name: "default", Interface: "eth0", IPs: []string{"10.60.0.2"}},
+		{Name: "default/lan.a", Interface: "lan", IPs: []string{"10.61.0.2"}, Default: true},
+		{Name: "default/lan-b", Interface: "net2"},
+	}
+	if len(all) != len(want) {
+		t.Fatalf("status: %+v", all)
+	}
+	for i, e := range all {
+		if e.Name != want[i].Name || e.Interface != want[i].Interface || !slices.Equal(e.IPs, want[i].IPs) || e.Default != want[i].Default {
+			t.Errorf("status %d: %+v, want %+v", i, e, want[i])
 		}
-		if link := ns.Run("ip", "-o", "link", "show", "dev", e.Interface); e.MAC == "" || !strings.Contains(link, "link/ether "+e.MAC+" ") {
+		if link := s.ns.Run("ip", "-o", "link", "show", "dev", e.Interface); e.MAC == "" || !strings.Contains(link, "link/ether "+e.MAC+" ") {
 			t.Errorf("%s in the status, in truth %s", e.MAC, link)
 		}
 	}
-	if routes := strings.TrimSpace(ns.Run("ip", "-4", "route", "show", "default")); !strings.HasPrefix(routes, "default via 10.61.0.1 dev lan") || strings.Contains(routes, "\n") {
-		t.Errorf("default routes: %s", routes)
+	if mine := getPod(t, s.api, "default", "attached").Metadata.Annotations["mine"]; mine != "1" {
+		t.Errorf("the pod's own annotation is %q", mine)
 	}
-	if got.Metadata.Annotations["mine"] != "1" {
-		t.Errorf("annotations: %v", got.Metadata.Annotations)
-	}
-	if events := api.Kubectl(t, "get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{'\\n'}{end}"); !strings.Contains(events, "AddedInterface Add lan [10.61.0.2/24] from default/lan.a") {
-		t.Errorf("events:\n%s", events)
-	}
-	add.With(netconf.Check).WithPrev(added).Run(t.Context(), t, program).OK(t)
-	deletePod(t, api, "default", "attached") // as it is when its containers end
-	add.With(netconf.Del).Run(t.Context(), t, program).OK(t)
-	clean(ns)
+}
 
+// refused are pods that get nothing, with the reason.
+func (s *subject) refused(t *testing.T) {
 	for _, test := range []struct {
 		name, annotation, uid string
 		code                  uint
@@ -119,19 +147,17 @@ func testProgram(t *testing.T, api *cluster.API) {
 		{"asks-over-the-fence", "blue/theirs", "", 7, []string{"blue"}},
 	} {
 		if test.annotation != "" {
-			made := createPod(t, api, "default", test.name, map[string]string{"k8s.v1.cni.cncf.io/networks": test.annotation})
+			made := createPod(t, s.api, "default", test.name, map[string]string{wanted: test.annotation})
 			if test.uid == "" {
 				test.uid = made.Metadata.UID
 			}
 		}
-		c := call(ns, test.name, test.uid)
-		c.Run(t.Context(), t, program).Fails(t, test.code, test.words...)
-		clean(ns)
-		c.With(netconf.Del).Run(t.Context(), t, program).OK(t)
+		c := s.call(test.name, test.uid)
+		c.Run(t.Context(), t, s).Fails(t, test.code, test.words...)
+		s.clean(t)
+		c.With(netconf.Del).Run(t.Context(), t, s).OK(t)
 	}
-	if events := api.Kubectl(t, "get", "events", "-o", "jsonpath={range .items[*]}{.involvedObject.name} {.reason}{'\\n'}{end}"); !strings.Contains(events, "asks-for-none NoNetworkFound") {
+	if events := s.api.Kubectl(t, "get", "events", "-o", "jsonpath={range .items[*]}{.involvedObject.name} {.reason}{'\\n'}{end}"); !strings.Contains(events, "asks-for-none NoNetworkFound") {
 		t.Errorf("events:\n%s", events)
 	}
-	ready := skeltest.Call{Command: netconf.Status, Path: plugins, Config: conf, Env: add.Env}
-	ready.Run(t.Context(), t, program).OK(t)
 }
