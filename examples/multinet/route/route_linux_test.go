@@ -172,6 +172,33 @@ func TestApplyFaults(t *testing.T) {
 	}
 }
 
+// TestApplyMeetsAnother: whoever adds or takes a default route meanwhile is told of, and what was done is undone.
+func TestApplyMeetsAnother(t *testing.T) {
+	for words, c := range map[string]struct{ at, command string }{
+		`a default route out of "eth0" came`: {"route add", "ip route add default via 10.0.0.9 dev eth0 metric 77"},
+		"by 10.1.0.9 went while it was made": {"route add default via 10.1.0.1", "ip route del default via 10.1.0.9"},
+	} {
+		t.Run(words, func(t *testing.T) {
+			p := pod(t)
+			before := show(p)
+			ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+				if strings.HasPrefix(op, c.at) {
+					_, _ = p.Try("sh", "-c", c.command) // the second time it is there, or gone, already
+				}
+				return nil
+			})
+			_, err := (route.Changes{{IfName: "net1", Gateways: gateways("10.1.0.9", "10.1.0.1")}}).Apply(ctx, p.Path)
+			if netconf.Code(err) != netconf.CodeTryAgainLater || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v (code %d)", err, netconf.Code(err))
+			}
+			p.Run("sh", "-c", "ip route del default metric 77 2>/dev/null || true")
+			if got := show(p); got != before {
+				t.Errorf("got  %s\nwant %s", got, before)
+			}
+		})
+	}
+}
+
 // TestUndoWithoutTheNamespace: it went with the pod.
 func TestUndoWithoutTheNamespace(t *testing.T) {
 	p := pod(t)
