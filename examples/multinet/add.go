@@ -109,11 +109,8 @@ func (a *adding) findPod(ctx context.Context) error {
 		return nil
 	}
 	pod, err := a.api.Pod(ctx, is.Namespace, is.Name)
-	if errors.Is(err, kube.ErrNotFound) {
-		return netconf.Errorf(netconf.CodeTryAgainLater, "pod %q in namespace %q: %w", is.Name, is.Namespace, err)
-	}
 	if err != nil {
-		return err
+		return err // one that is not there has code 11: it was deleted, or is not there yet
 	}
 	if is.UID != "" && is.UID != pod.UID && !pod.Static { // the API has a static pod's mirror, with a UID of its own
 		return netconf.Errorf(netconf.CodeTryAgainLater, "pod %q in namespace %q has UID %q, and the container is of one with UID %q", is.Name, is.Namespace, pod.UID, is.UID)

@@ -128,7 +128,7 @@ func TestPod(t *testing.T) {
 	t.Parallel()
 	t.Run("not there", func(t *testing.T) {
 		w := newWorld(t)
-		w.do(netconf.Add).Fails(t, netconf.CodeTryAgainLater, `"p"`, "ns1")
+		w.do(netconf.Add).Fails(t, netconf.CodeTryAgainLater, `"ns1/p"`)
 		w.del()
 	})
 	t.Run("another one", func(t *testing.T) {

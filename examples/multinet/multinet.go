@@ -48,6 +48,9 @@ func devices(ctx context.Context, api device.API, pod *kube.Pod, wants []device.
 	return device.Sources{API: api}.Assign(ctx, pod, wants)
 }
 
+// Name is what skel calls this step in errors and in the log.
+func (m multinet) Name() string { return "networks" }
+
 // records is where it is remembered what the containers are attached to.
 func (m multinet) records() delegate.Records { return delegate.Records{Dir: m.CNIDir} }
 
