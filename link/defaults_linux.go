@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Defaults lists the default routes of a family in the main table, in the order of their metrics: one for each next hop.
+// Defaults lists the default routes of a family in the main table, in the kernel's order, which is that of their metrics: one
+// for each next hop.
 func Defaults(n *NS, v6 bool) ([]LinkRoute, error) {
 	list, err := mainDefaults(n, v6)
 	if err != nil {
@@ -21,7 +22,6 @@ func Defaults(n *NS, v6 bool) ([]LinkRoute, error) {
 	for _, k := range list {
 		out = append(out, LinkRoute{MovedRoute{k.Route, k.protocol}, linkName(n, k.link)})
 	}
-	slices.SortStableFunc(out, func(a, b LinkRoute) int { return a.metric() - b.metric() })
 	return out, nil
 }
 

@@ -74,6 +74,7 @@ func TestClaims(t *testing.T) {
 		"one of alternatives":            {known, nics("nics/any"), "0000:01:00.3", "", 0},
 		"beside a device plugin's":       {known, nics("a/nic", "nics/vf"), "1 0000:01:00.2", "", 0},
 		"more than were given":           {known, nics("nics/any", "nics/any"), "", `no device of resource "nics/any" is left`, 7},
+		"a device that is shared is one": {known, nics("nics/vf", "nics/vf", "nics/vf"), "", "the pod has 2,", 7},
 		"not made yet":                   {known, nics("later/x"), "", `claim "later" of the pod: it has not been made yet`, 11},
 		"not allowed":                    {known, nics("secret/x"), "", kube.ErrForbidden.Error(), 11},
 		"nothing given":                  {known, nics("empty/x"), "", "the pod has 0", 7},

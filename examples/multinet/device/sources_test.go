@@ -160,6 +160,16 @@ func TestKubeletIsAsked(t *testing.T) {
 	}
 }
 
+// TestSharedDeviceIsOne: init containers hand their devices on.
+func TestSharedDeviceIsOne(t *testing.T) {
+	t.Parallel()
+	k := &kubelet{pods: []*podresources.PodResources{has("ns1", "p", "a/nic=2", "a/nic=2")}}
+	_, err := device.Sources{Socket: k.serve(t), Checkpoint: "/nonexistent"}.Assign(t.Context(), pod, three)
+	if err == nil || !strings.Contains(err.Error(), "the pod has 1,") {
+		t.Fatal(err)
+	}
+}
+
 func TestNobodyIsAskedForNothing(t *testing.T) {
 	t.Parallel()
 	ids, err := device.Sources{Socket: "/nonexistent", Checkpoint: "/nonexistent"}.Assign(t.Context(), pod, []device.Want{{}, {ID: "x"}})
