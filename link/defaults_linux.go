@@ -89,7 +89,7 @@ func (d DefaultRoutes) deafen(ctx context.Context, n *NS, l netlink.Link, done *
 // takenRoute is a route that was taken away.
 type takenRoute struct {
 	kernelRoute
-	behind bool // IPv4: one of the same metric that stays stands before it
+	behind bool // one of the same metric that stays stands before it
 }
 
 // remove takes away what is in the way.
@@ -119,7 +119,7 @@ func (d DefaultRoutes) remove(ctx context.Context, n *NS, l netlink.Link, done *
 		behind := slices.ContainsFunc(list[:i], func(o kernelRoute) bool { return o.same(k.Route) && !d.takes(o.link, l) })
 		switch err := alter(ctx, "route del", k.String(), func() error { return n.Handle().RouteDel(&k.raw) }); {
 		case err == nil:
-			gone = append(gone, takenRoute{k, behind && !d.V6})
+			gone = append(gone, takenRoute{k, behind})
 		case !Gone(err):
 			return err
 		}
