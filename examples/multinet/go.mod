@@ -4,11 +4,11 @@ go 1.26.0
 
 require (
 	github.com/cnikit/cnikit v0.0.0
-	github.com/containernetworking/cni v1.3.1
-	golang.org/x/net v0.60.0
-	google.golang.org/grpc v1.85.0
-	k8s.io/kubelet v0.37.2
-	sigs.k8s.io/yaml v1.6.0
+	github.com/containernetworking/cni v1.3.1 // results, as the SDK has them
+	golang.org/x/net v0.60.0 // kube: a proxy for the API server, by an environment that is a value
+	google.golang.org/grpc v1.85.0 // device: kubelet's socket speaks it; 3 MB of the program
+	k8s.io/kubelet v0.37.2 // device: the messages of the pod-resources service
+	sigs.k8s.io/yaml v1.6.0 // kube, explain: kubeconfigs and manifests
 )
 
 require (
