@@ -18,19 +18,20 @@ func TestAPIFaults(t *testing.T) {
 		fault kubetest.Fault
 		code  uint // 0: the ADD succeeds
 	}{
-		"pod 500 twice":        {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 2, Status: 500}, 0},
-		"pod 503":              {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 1, Status: 503, RetryAfter: "0"}, 0},
-		"pod refused once":     {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 1, Refuse: true}, 0},
-		"definition 429":       {kubetest.Fault{Path: nads, Times: 1, Status: 429}, 0},
-		"definition slow":      {kubetest.Fault{Path: nads, Times: 1, Delay: 300 * time.Millisecond}, 0},
-		"patch 500":            {kubetest.Fault{Method: "PATCH", Times: 1, Status: 500}, 0},
-		"patch lost":           {kubetest.Fault{Method: "PATCH", Times: 1, Lose: true}, 0},
-		"events fail":          {kubetest.Fault{Path: "/events", Status: 403}, 0},
-		"pod forbidden":        {kubetest.Fault{Method: "GET", Path: "/pods/", Status: 403}, netconf.CodeTryAgainLater},
-		"pod not authorised":   {kubetest.Fault{Method: "GET", Path: "/pods/", Status: 401}, netconf.CodeTryAgainLater},
-		"definition forbidden": {kubetest.Fault{Path: nads, Status: 403}, netconf.CodeTryAgainLater},
-		"patch forbidden":      {kubetest.Fault{Method: "PATCH", Status: 403}, netconf.CodeTryAgainLater},
-		"patch not found":      {kubetest.Fault{Method: "PATCH", Status: 404}, netconf.CodeTryAgainLater},
+		"pod 500 twice":         {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 2, Status: 500}, 0},
+		"pod 503":               {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 1, Status: 503, RetryAfter: "0"}, 0},
+		"pod refused once":      {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 1, Refuse: true}, 0},
+		"definition 429":        {kubetest.Fault{Path: nads, Times: 1, Status: 429}, 0},
+		"definition slow":       {kubetest.Fault{Path: nads, Times: 1, Delay: 300 * time.Millisecond}, 0},
+		"pod after two seconds": {kubetest.Fault{Method: "GET", Path: "/pods/", Times: 1, Delay: 2 * time.Second}, 0},
+		"patch 500":             {kubetest.Fault{Method: "PATCH", Times: 1, Status: 500}, 0},
+		"patch lost":            {kubetest.Fault{Method: "PATCH", Times: 1, Lose: true}, 0},
+		"events fail":           {kubetest.Fault{Path: "/events", Status: 403}, 0},
+		"pod forbidden":         {kubetest.Fault{Method: "GET", Path: "/pods/", Status: 403}, netconf.CodeTryAgainLater},
+		"pod not authorised":    {kubetest.Fault{Method: "GET", Path: "/pods/", Status: 401}, netconf.CodeTryAgainLater},
+		"definition forbidden":  {kubetest.Fault{Path: nads, Status: 403}, netconf.CodeTryAgainLater},
+		"patch forbidden":       {kubetest.Fault{Method: "PATCH", Status: 403}, netconf.CodeTryAgainLater},
+		"patch not found":       {kubetest.Fault{Method: "PATCH", Status: 404}, netconf.CodeTryAgainLater},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

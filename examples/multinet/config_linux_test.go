@@ -109,6 +109,9 @@ func TestBytes(t *testing.T) {
 	if got := string(w.in("ADD.net1")["cniVersion"]) + string(w.in("ADD.net1")["name"]); got != `"1.1.0""net-a"` {
 		t.Errorf("%s: expected the outer version and the definition's name", got)
 	}
+	if got := w.entries(); got != "defnet=eth0* ns1/net-a=net1" {
+		t.Errorf("%q: a definition without a version keeps its interfaces", got)
+	}
 	if got := string(w.in("ADD.eth0")["big"]); got != "18446744073709551615" {
 		t.Error(got)
 	}

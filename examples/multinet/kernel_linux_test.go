@@ -26,7 +26,7 @@ func programs(t *testing.T) string {
 // A definition may be a list: of bridge, tuning and portmap, say. What the pod asks for reaches the one that can do it,
 // and the rules are gone after DEL, as all else is.
 func TestListOfPlugins(t *testing.T) {
-	w := newWorld(t)
+	w := newQuietWorld(t) // not parallel: it looks at the host
 	w.conf["binDir"] = programs(t)
 	w.conf["clusterNetwork"] = w.path("lan.conflist")
 	w.write("lan.conflist", `{"cniVersion":"1.1.0","name":"many-a","plugins":[{"type":"bridge","bridge":"many0","isGateway":true,"ipam":{"type":"host-local","subnet":"10.61.0.0/24","routes":[{"dst":"0.0.0.0/0"}]}}]}`)
@@ -58,7 +58,7 @@ func TestListOfPlugins(t *testing.T) {
 // Whatever operation of ADD or DEL fails, panics or is cancelled, nothing is left on host and in the pod, no lease, no record;
 // with an API server, three networks of which one takes the default route.
 func TestHarmed(t *testing.T) {
-	w := newWorld(t)
+	w := newQuietWorld(t) // not parallel: it looks at the host
 	skeltest.Host(t, "ip", "link", "add", "h0", "type", "veth", "peer", "name", "h1")
 	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "h0") })
 	skeltest.Host(t, "ip", "link", "set", "h0", "up")

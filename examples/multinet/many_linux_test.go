@@ -23,7 +23,7 @@ func lan(name string, subnet int) string {
 // A hundred pods with three networks each are attached at once and detached at once: none fails, and nothing is left.
 func TestManyPods(t *testing.T) {
 	const pods = 100
-	w := newWorld(t)
+	w := newQuietWorld(t) // not parallel: it looks at the host
 	skeltest.Host(t, "ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1")
 	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "p0") })
 	skeltest.Host(t, "ip", "link", "set", "p0", "up")
