@@ -172,14 +172,17 @@ func newClient(dir string, c cluster, u user, environ []string) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{url: strings.TrimRight(c.Server, "/"), token: u.Token}
+	client := &Client{url: strings.TrimRight(c.Server, "/"), http: newHTTP(secure, proxy)}
+	if server.Scheme == "http" {
+		return client, nil // whoever listens would have the token: client-go sends none there either
+	}
+	client.token = u.Token
 	if u.TokenFile != "" {
 		client.tokenFile = resolve(dir, u.TokenFile)
 		if _, err := client.bearer(); err != nil { // now, where it is the kubeconfig's fault, and not at a request
 			return nil, err
 		}
 	}
-	client.http = newHTTP(secure, proxy)
 	return client, nil
 }
 

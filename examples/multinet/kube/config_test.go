@@ -96,7 +96,7 @@ func TestLoad(t *testing.T) {
 // The token that counts is the one in the file at the time of a request.
 func TestTokenRotates(t *testing.T) {
 	t.Parallel()
-	api := kubetest.New(t, kubetest.Options{Token: "old"})
+	api := kubetest.New(t, kubetest.Options{Token: "old", TLS: true})
 	api.Apply(t, objects)
 	dir := t.TempDir()
 	path, token := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "token")
@@ -106,7 +106,7 @@ func TestTokenRotates(t *testing.T) {
 		}
 	}
 	write(token, "old\n")
-	write(path, kubeconfig(api.URL, "", "tokenFile: token"))
+	write(path, kubeconfig(api.URL, "insecure-skip-tls-verify: true", "tokenFile: token"))
 	c, err := kube.Load(path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +121,28 @@ func TestTokenRotates(t *testing.T) {
 	write(token, "new\n")
 	if _, err := c.Pod(within(t), "default", "web"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Over plain HTTP whoever listens would have the token.
+func TestTokenOverHTTP(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent <- r.Header.Get("Authorization") }))
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(kubeconfig(server.URL, "", "token: secret")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ready(within(t)); err != nil {
+		t.Error(err)
+	}
+	if got := <-sent; got != "" {
+		t.Errorf("sent: %q", got)
 	}
 }
 

@@ -19,6 +19,7 @@
 //   - The token's file is read for each request, and a client certificate's for each handshake: kubelet replaces them.
 //   - One connection: HTTP/2, where the server has it, so that definitions are read at the same time without another
 //     handshake.
+//   - Over plain HTTP no token is sent.
 //   - A patch names the pod's UID, so that it never describes another pod of the same name.
 //
 // Not supported, with an error that says so: kubeconfigs with exec or auth-provider, which start programs or need

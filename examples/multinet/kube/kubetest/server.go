@@ -21,7 +21,7 @@ import (
 
 // Options may be left zero.
 type Options struct {
-	TLS     bool   // https, with HTTP/2; else plain HTTP
+	TLS     bool   // https, with HTTP/2; else plain HTTP, by which everybody may ask, for clients send no token there
 	Token   string // of who may ask; default "token"
 	Listen  string // address and port; default 127.0.0.1 and any port
 	Lenient bool   // a PUT of a pod's status is taken as well
@@ -100,6 +100,9 @@ func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
+
+// Client trusts the server's certificate. It sends no token by itself.
+func (s *Server) Client() *http.Client { return s.http.Client() }
 
 // WriteKubeconfig writes the file of a client that may ask. It is valid YAML, and not JSON.
 func (s *Server) WriteKubeconfig(path string) error {

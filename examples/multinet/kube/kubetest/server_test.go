@@ -20,7 +20,7 @@ const (
 // It refuses what a real server refuses, with the same status. What is right for one is not right by chance.
 func TestStrict(t *testing.T) {
 	t.Parallel()
-	s := kubetest.New(t, kubetest.Options{})
+	s := kubetest.New(t, kubetest.Options{TLS: true})
 	s.Apply(t, "kind: Pod\nmetadata: {name: web, uid: u1}")
 	for _, test := range []struct {
 		method, path, token, media, body string
@@ -89,7 +89,7 @@ func ask(t *testing.T, s *kubetest.Server, method, path, token, media, body stri
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := s.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
