@@ -12,7 +12,10 @@ import (
 // have forgotten the pod.
 func (m multinet) Del(ctx context.Context, req *netconf.Request) error {
 	own := m.request(req)
-	lost, why := m.lost(ctx, own)
+	lost, why, err := m.lost(ctx, own)
+	if err != nil {
+		return err
+	}
 	errs := []error{m.records().Del(ctx, m.plugins(), own)} // one that cannot be used is moved aside here
 	if lost {
 		errs = append(errs, m.detachLost(ctx, own, why))

@@ -311,3 +311,44 @@ func TestFullDisk(t *testing.T) {
 	w.del()
 	w.clean()
 }
+
+// A disk that is full keeps what multus has left from being taken over, and nothing else: the DEL is made when there is room.
+// A damaged record has its DEL all the same.
+func TestUpgradeFullDisk(t *testing.T) {
+	w := newWorld(t)
+	if err := os.Mkdir(w.path("cni"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	skeltest.Host(t, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", w.path("cni"))
+	t.Cleanup(func() { skeltest.Host(t, "umount", w.path("cni")) })
+	w.multus("c1")
+	w.fill("cni/full")
+	w.do(netconf.Del).Fails(t, netconf.CodeBadStore)
+	if got := w.log(); got != "" {
+		t.Errorf("%q was called", got)
+	}
+	w.remove("cni/full")
+	w.del()
+	if got := w.log(); got != "DEL foo0, DEL net1, DEL eth0" {
+		t.Error(got)
+	}
+	w.write("cni/c1", "[")
+	w.fill("cni/full")
+	w.do(netconf.Del).Fails(t, netconf.CodeBadStore)
+	if got := w.log(); got != "DEL eth0" {
+		t.Error(got)
+	}
+}
+
+// fill writes a file until the disk is full.
+func (w *world) fill(name string) {
+	w.t.Helper()
+	f, err := os.Create(w.path(name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close() // the disk is full
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+}
