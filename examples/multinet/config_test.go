@@ -55,7 +55,7 @@ func TestMetric(t *testing.T) {
 
 // Whatever stands in multus' record: an error, or networks that can be detached.
 func FuzzFromMultus(f *testing.F) {
-	for _, seed := range []string{`[{"Name":"ns1/a","Bytes":"eyJ0eXBlIjoicCJ9","ipRequest":["10.0.0.1/8"],"macRequest":"x;y=z"},{"Bytes":"eyJ0eXBlIjoicCJ9"}]`, "[]", "null", "[null]", "", `[{"Bytes":7}]`} {
+	for _, seed := range []string{`[{"Name":"ns1/a","Bytes":"eyJ0eXBlIjoicCJ9","ipRequest":["10.0.0.1/8"],"macRequest":"x;y=z"},{"Bytes":"eyJ0eXBlIjoicCJ9"}]`, "[]", "null", "[null]", "", `[{"Bytes":7}]`, `[{"CNINetworkConfigList":{"Name":"a","Plugins":[{"Bytes":"eyJ0eXBlIjoicCJ9"},{}]}}]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

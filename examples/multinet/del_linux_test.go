@@ -204,6 +204,21 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// Of a network from a file multus keeps two forms: the one that has all keys is taken.
+func TestUpgradeFile(t *testing.T) {
+	w := newWorld(t)
+	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	w.write("cni/c1", fmt.Sprintf(`[{"Conf":{"dns":{}},"ConfList":{"cniVersion":"1.0.0","name":"lan","plugins":[{"type":"spy","ipam":{},"dns":{}}],"dns":{}},"Name":"lan","Bytes":%q,
+		"CNINetworkConfigList":{"Name":"lan","CNIVersion":"1.0.0","DisableCheck":true,"DisableGC":false,"LoadOnlyInlinedPlugins":false,"Plugins":[{"Network":{"type":"spy"},"Bytes":%q},{"Network":{"type":"spy"},"Bytes":%q}],"Bytes":%q}}]`,
+		encode(`{"cniVersion":"1.0.0","name":"lan","plugins":[{"type":"spy","ipam":{},"dns":{}}]}`),
+		encode(`{"type":"spy","big":9007199254740993}`), encode(`{"type":"spy"}`), encode(`{"cniVersion":"1.0.0","name":"lan","plugins":[]}`)))
+	w.del()
+	if got := w.log(); got != "DEL eth0, DEL eth0" || string(w.in("DEL.eth0")["big"]) != "9007199254740993" || string(w.in("DEL.eth0")["name"]) != `"lan"` {
+		t.Errorf("%q, %s", got, w.in("DEL.eth0"))
+	}
+	w.clean()
+}
+
 // GC after an upgrade knows what lives: net1 too, which the runtime's list does not have.
 func TestUpgradeGC(t *testing.T) {
 	w := newWorld(t)

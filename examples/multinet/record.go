@@ -32,6 +32,28 @@ type multusNetwork struct {
 	GUID     string   `json:"infinibandGUIDRequest"`
 	IPs      []string `json:"ipRequest"`
 	DeviceID string   `json:"deviceID"`
+	// List is a network that was read from a file. Bytes has then only those keys of its plugins that CNI defines.
+	List struct {
+		Name, CNIVersion string
+		DisableCheck     bool
+		Plugins          []struct{ Bytes []byte }
+	} `json:"CNINetworkConfigList"`
+}
+
+// network is the network as it was configured.
+func (n *multusNetwork) network(version string) (*delegate.Network, error) {
+	text := n.Bytes
+	if len(n.List.Plugins) > 0 {
+		whole := delegate.Network{Name: n.List.Name, CNIVersion: n.List.CNIVersion, DisableCheck: n.List.DisableCheck}
+		for _, plugin := range n.List.Plugins {
+			whole.Plugins = append(whole.Plugins, plugin.Bytes)
+		}
+		var err error
+		if text, err = whole.Bytes(); err != nil {
+			return nil, err
+		}
+	}
+	return selection.Network(text, n.Name[strings.LastIndexByte(n.Name, '/')+1:], version)
 }
 
 // adopt makes a record of multus' one, if there is one, and then removes that.
@@ -117,7 +139,7 @@ func fromMultus(text []byte, req *netconf.Request) ([]delegate.Attachment, error
 		if n == nil {
 			return nil, fmt.Errorf("network %d: null", i)
 		}
-		network, err := selection.Network(n.Bytes, n.Name[strings.LastIndexByte(n.Name, '/')+1:], req.Network.CNIVersion)
+		network, err := n.network(req.Network.CNIVersion)
 		if err != nil {
 			return nil, fmt.Errorf("network %d: %w", i, err)
 		}
