@@ -304,6 +304,30 @@ func TestDELWithoutRecord(t *testing.T) {
 	w.clean()
 }
 
+// What the runtime remembers of its own networks is not ours to detach: containerd's loopback, say. Its result of this
+// plugin is the default network's.
+func TestLostAndTheRuntimesCache(t *testing.T) {
+	w := newWorld(t)
+	if err := os.MkdirAll(runtimeCache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, ifname := range map[string]string{"cni-loopback": "lo", "outer": "eth0", "other": "net7"} {
+		text := fmt.Sprintf(`{"kind":"cniCacheV1","containerId":"lost1","config":%q,"ifName":%q,"networkName":%q,"result":{"cniVersion":"1.0.0","ips":[{"address":"10.9.9.9/24"}]}}`,
+			base64.StdEncoding.EncodeToString([]byte(`{"cniVersion":"1.0.0","name":"x","type":"spy"}`)), ifname, name)
+		if err := os.WriteFile(filepath.Join(runtimeCache, name+"-lost1-"+ifname), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.write("cni/lost1", "")
+	c := w.call(netconf.Del)
+	c.ContainerID = "lost1"
+	c.Run(t.Context(), t, w.run).Fails(t, netconf.CodeBadStore, "networks beside the default one")
+	if got := w.log(); got != "DEL eth0" || !strings.Contains(string(w.in("DEL.eth0")["prevResult"]), "10.9.9.9") {
+		t.Errorf("%q, %s", got, w.in("DEL.eth0"))
+	}
+	c.Run(t.Context(), t, w.run).OK(t)
+}
+
 // A disk that takes no record is a failed ADD with code 105, and no plugin has run.
 func TestFullDisk(t *testing.T) {
 	w := newWorld(t)

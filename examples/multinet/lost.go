@@ -31,15 +31,12 @@ func (m multinet) lost(ctx context.Context, req *netconf.Request) (lost bool, wh
 	return false, nil, nil // there is one, or the DEL by it says what is wrong
 }
 
-// detachLost detaches a container without a record from what can be known of its networks: what libcni remembers, and
-// the default networks. why is a record that was damaged; it is moved aside and, as leases may remain of networks that
+// detachLost detaches a container without a record from what can be known of its networks: what multus' libcni remembers,
+// and the default network. why is a record that was damaged; it is moved aside and, as leases may remain of networks that
 // nobody knows, an error: once, for no retry will mend it.
 func (m multinet) detachLost(ctx context.Context, req *netconf.Request, why error) error {
 	var all []delegate.Attachment
-	for _, c := range m.cache(req.ContainerID) {
-		if c.Network == req.Network.Name { // the runtime's, of this plugin
-			continue
-		}
+	for _, c := range readCache(m.cacheDir(), req.ContainerID) {
 		if a, err := c.attachment(req); err == nil {
 			all = append(all, a)
 		}
@@ -51,7 +48,7 @@ func (m multinet) detachLost(ctx context.Context, req *netconf.Request, why erro
 			req.Warn("a default network is not detached", "error", err.Error())
 		}
 		if len(known) > 0 {
-			first := delegate.Attachment{Network: known[0].Network, IfName: req.IfName, Result: req.Network.PrevResult, RuntimeConfig: req.Network.RuntimeConfig}
+			first := delegate.Attachment{Network: known[0].Network, IfName: req.IfName, Result: ownResult(req), RuntimeConfig: req.Network.RuntimeConfig}
 			all = append([]delegate.Attachment{first}, all...)
 		}
 	}
@@ -90,22 +87,41 @@ type cached struct {
 	path string
 }
 
-// cache is what libcni remembers of a container: in multus' folder of that multus', in its own that of the runtime.
-func (m multinet) cache(containerID string) []cached {
-	var all []cached
-	for _, dir := range []string{filepath.Join(m.CNIDir, "results"), "/var/lib/cni/results"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // it is a way out, where there is one
+// runtimeCache is libcni's folder in a runtime. It has the runtime's networks, the container's loopback too, which are not
+// ours to detach.
+const runtimeCache = "/var/lib/cni/results"
+
+// cacheDir is libcni's folder in multus.
+func (m multinet) cacheDir() string { return filepath.Join(m.CNIDir, "results") }
+
+// ownResult is what this plugin, and so the default network, answered: the prevResult, or what the runtime remembers.
+func ownResult(req *netconf.Request) json.RawMessage {
+	result := req.Network.PrevResult
+	if len(result) > 0 {
+		return result
+	}
+	for _, c := range readCache(runtimeCache, req.ContainerID) {
+		if c.Network == req.Network.Name && c.IfName == req.IfName {
+			result = c.Result
 		}
-		for _, entry := range entries {
-			if !strings.Contains(entry.Name(), "-"+containerID+"-") {
-				continue
-			}
-			c := cached{path: filepath.Join(dir, entry.Name())}
-			if text, err := readRecord(c.path); err == nil && json.Unmarshal(text, &c) == nil && c.ContainerID == containerID {
-				all = append(all, c)
-			}
+	}
+	return result
+}
+
+// readCache is what libcni remembers of a container in a folder; what cannot be read is not there: it is a way out.
+func readCache(dir, containerID string) []cached {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var all []cached
+	for _, entry := range entries {
+		if !strings.Contains(entry.Name(), "-"+containerID+"-") {
+			continue
+		}
+		c := cached{path: filepath.Join(dir, entry.Name())}
+		if text, err := readRecord(c.path); err == nil && json.Unmarshal(text, &c) == nil && c.ContainerID == containerID {
+			all = append(all, c)
 		}
 	}
 	return all

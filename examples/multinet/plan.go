@@ -229,7 +229,7 @@ func (c *config) auxiliary(req *netconf.Request) (*network, error) {
 		if filepath.Ext(entry.Name()) != ".conf" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		text, err := readRecord(filepath.Join(dir, entry.Name()))
 		if err == nil && !json.Valid(text) {
 			err = errors.New("not JSON")
 		}

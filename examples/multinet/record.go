@@ -70,7 +70,7 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return damaged(err)
 	}
-	cache := m.cache(req.ContainerID)
+	cache := readCache(m.cacheDir(), req.ContainerID)
 	for i, a := range attachments {
 		for _, c := range cache {
 			if c.IfName == a.IfName && c.Network == a.Network.Name {
@@ -89,9 +89,7 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 	}
 	errs := []error{remove(ctx, path)}
 	for _, c := range cache {
-		if filepath.Dir(filepath.Dir(c.path)) == m.CNIDir { // it is multus', not the runtime's
-			errs = append(errs, remove(ctx, c.path))
-		}
+		errs = append(errs, remove(ctx, c.path))
 	}
 	return netconf.Join(errs...)
 }
