@@ -218,7 +218,8 @@ func (a *adding) moveRoutes(ctx context.Context, results []delegate.Result) (*ro
 	return changed, nil
 }
 
-// report says in the API what the pod got: its status, and an event for each network beside that.
+// report says in the API what the pod got: its status, and an event for each network beside that. Pods of
+// systemNamespaces have one too: multus means to leave them out, but compares the pod's name, and so tools expect it.
 func (a *adding) report(ctx context.Context, results []delegate.Result) error {
 	if a.pod == nil {
 		return nil

@@ -121,6 +121,25 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// A file without a version is of the caller's, as a definition is: one of a definition without a config, and the default network's.
+func TestFileWithoutVersion(t *testing.T) {
+	w := newWorld(t)
+	w.write("net.d/a.conf", `{"name":"net-a","type":"spy"}`)
+	w.write("lan.conflist", `{"name":"lan","plugins":[{"type":"spy"}]}`)
+	w.conf["clusterNetwork"] = w.path("lan.conflist")
+	w.nad("ns1", "net-a", "")
+	w.pod("net-a")
+	w.add()
+	for _, call := range []string{"ADD.eth0", "ADD.net1"} {
+		if got := string(w.in(call)["cniVersion"]); got != `"1.1.0"` {
+			t.Errorf("%s: %s", call, got)
+		}
+	}
+	if got := w.entries(); got != "lan=eth0* ns1/net-a=net1" {
+		t.Error(got)
+	}
+}
+
 // binDir goes before CNI_PATH, and no folder is passed on twice.
 func TestBinDir(t *testing.T) {
 	w := newWorld(t)

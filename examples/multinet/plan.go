@@ -57,6 +57,9 @@ func (c *config) networks(ctx context.Context, req *netconf.Request, pod *kube.P
 	}
 	all, err := readAll(ctx, sources)
 	for _, n := range all {
+		if len(n.Network.CNIVersions) == 0 { // a file names none; 0.1.0, which that means to CNI, knows of no interfaces
+			n.Network.CNIVersion = req.Network.CNIVersion
+		}
 		err = netconf.Join(err, n.checkTypes(req.Network.Type))
 	}
 	return all, err
