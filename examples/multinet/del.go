@@ -11,7 +11,7 @@ import (
 // Del detaches the container from all that its record says, backwards, and asks nobody else: not the API server, which may
 // have forgotten the pod.
 func (m multinet) Del(ctx context.Context, req *netconf.Request) error {
-	own := m.request(req)
+	own := m.recorded(req)
 	lost, why, err := m.lost(ctx, own)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (m multinet) Del(ctx context.Context, req *netconf.Request) error {
 
 // Check asks all networks that the record has, each with the result that its ADD had.
 func (m multinet) Check(ctx context.Context, req *netconf.Request) error {
-	own := m.request(req)
+	own := m.recorded(req)
 	if err := m.adopt(ctx, own); err != nil {
 		return err
 	}
