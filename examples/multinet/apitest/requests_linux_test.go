@@ -15,7 +15,7 @@ import (
 // An ADD asks three times, one after the other: for the pod, for all of its definitions at once, and the patch; events go
 // beside that. The other verbs work from the record.
 func TestRequests(t *testing.T) {
-	p := newProgram(t) // not beside the others: its GC would take theirs, which the list does not have
+	p := newProgram(t)                    // not beside the others: its GC would take theirs, which the list does not have
 	p.api.Latency(300 * time.Millisecond) // long enough that what is sent at once is seen to be
 	added := p.run(t, netconf.Add).OK(t)
 	var asked []string
