@@ -275,6 +275,9 @@ func TestAHostIPThatLeadsNowhereIsRefused(t *testing.T) {
 // The help lists what is taken: it offered iptables, which is refused.
 func TestHelpOffersNoBackendThatIsRefused(t *testing.T) {
 	t.Parallel()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skipf("the plugin is not built: %v", err)
+	}
 	out, err := exec.Command(filepath.Join(skeltest.Build(t, "."), "portmap"), "help").Output()
 	if err != nil || !strings.Contains(string(out), "(expected nftables)") {
 		t.Errorf("%v\n%s", err, out)
