@@ -246,7 +246,8 @@ func TestKindMissingInKinds(t *testing.T) {
 		listed[reflect.TypeOf(k.step).Name()] = true
 	}
 	for name, methods := range coreMethods(t) {
-		kind := namespaces(methods["Create"]) == 2 && methods["Ensure"] != nil && methods["Verify"] != nil && methods["Delete"] != nil
+		kind := name != "Device" && // it is moved, not made, and there is one: its own tests hold it to the same
+			namespaces(methods["Create"]) == 2 && methods["Ensure"] != nil && methods["Verify"] != nil && methods["Delete"] != nil
 		if kind != listed[name] {
 			t.Errorf("%s makes a link in a container: %v, is in kinds(): %v", name, kind, listed[name])
 		}

@@ -126,26 +126,45 @@ var errNoAttempt = netconf.Errorf(netconf.CodeInternal, "no ADD in this call")
 // attachment is not in the list. Shared links carry no attachment and stay. What a killed ADD left
 // without an alias stays too: its group tells whose it is only to who knows the attachment, as DEL does.
 func collect(ctx context.Context, req *netconf.Request) error {
-	network, valid := req.Network.Name, req.Network.ValidAttachments
-	if network == "" || valid == nil {
-		return &Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
-	}
-	host, err := Host(req)
+	host, links, err := staleLabels(req)
 	if err != nil {
 		return err
 	}
-	links, err := whole(host.Handle().LinkList)
-	if err != nil {
-		return &Error{Op: "link list", Err: err}
-	}
 	var errs []error
 	for _, l := range links {
-		lab, ok := parseAlias(l.Attrs().Alias)
-		if ok && lab.in(network) && !alive(lab, network, valid) {
-			errs = append(errs, collectOne(ctx, host, l))
+		if _, moved := l.label.from(); !moved { // a device is brought back, not taken away
+			errs = append(errs, collectOne(ctx, host, l.Link))
 		}
 	}
 	return netconf.Join(errs...)
+}
+
+// labelledLink is a link with its label.
+type labelledLink struct {
+	netlink.Link
+	label
+}
+
+// staleLabels lists the links on the host that carry the label of an attachment of the network that is not in the list.
+func staleLabels(req *netconf.Request) (host *NS, stale []labelledLink, err error) {
+	network, valid := req.Network.Name, req.Network.ValidAttachments
+	if network == "" || valid == nil {
+		return nil, nil, &Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
+	}
+	if host, err = Host(req); err != nil {
+		return nil, nil, err
+	}
+	links, err := whole(host.Handle().LinkList)
+	if err != nil {
+		return nil, nil, &Error{Op: "link list", Err: err}
+	}
+	for _, l := range links {
+		lab, ok := parseAlias(l.Attrs().Alias)
+		if ok && lab.in(network) && !alive(lab, network, valid) {
+			stale = append(stale, labelledLink{l, lab})
+		}
+	}
+	return host, stale, nil
 }
 
 func alive(lab label, network string, valid []types.GCAttachment) bool {
