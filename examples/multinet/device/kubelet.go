@@ -4,15 +4,11 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
-
 	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/netconf"
 )
 
-// maxAnswer is the largest answer that is taken, in bytes. gRPC's own 4 MiB are 20,000 devices, which a node with virtual ones
+// maxAnswer is the largest answer that is taken, in bytes. 4 MiB, gRPC's own, are 20,000 devices, which a node with virtual ones
 // (vhost-user, SR-IOV with many resources) may have.
 const maxAnswer = 64 << 20
 
@@ -24,18 +20,17 @@ const patience = 10 * time.Second
 func askKubelet(ctx context.Context, socket string, pod *kube.Pod) (Allocated, error) {
 	ctx, cancel := context.WithTimeout(ctx, share(ctx))
 	defer cancel()
-	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
-	if err != nil {
-		return nil, netconf.Errorf(netconf.CodeTryAgainLater, "kubelet's pod-resources socket %q: %w", socket, err)
-	}
-	one, err := askFor(ctx, podresources.NewPodResourcesListerClient(conn), pod)
-	_ = conn.Close() // nothing was written that could be lost
+	kubelet := dial(socket)
+	defer kubelet.close()
+	one, err := askFor(ctx, kubelet, pod)
 	if err != nil {
 		return nil, netconf.Errorf(netconf.CodeTryAgainLater, "kubelet's pod-resources socket %q: %w", socket, err)
 	}
 	found := Allocated{}
-	for _, c := range one.GetContainers() {
+	if one == nil {
+		return found, nil
+	}
+	for _, c := range one.containers {
 		for _, d := range gather(c) {
 			found.add(d.resource, d.ids)
 		}
@@ -45,22 +40,24 @@ func askKubelet(ctx context.Context, socket string, pod *kube.Pod) (Allocated, e
 
 // askFor is the question itself. No answer has the pod's UID: two pods of one name, the old one not quite gone, cannot be told
 // from each other, and the one may not get the other's devices.
-func askFor(ctx context.Context, client podresources.PodResourcesListerClient, pod *kube.Pod) (*podresources.PodResources, error) {
-	got, err := client.Get(ctx, &podresources.GetPodResourcesRequest{PodName: pod.Name, PodNamespace: pod.Namespace})
-	if err == nil {
-		return got.GetPodResources(), nil
+func askFor(ctx context.Context, kubelet *rpc, pod *kube.Pod) (*resources, error) {
+	answer, err := kubelet.call(ctx, methodGet, getRequest(pod.Namespace, pod.Name))
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		// The gate and a pod that is not known are both the code Unknown, so every error but the time is a reason to go on.
+		if answer, err = kubelet.call(ctx, methodList, nil); err != nil {
+			return nil, err
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, err
-	}
-	// The gate and a pod that is not known are both the code Unknown, so every error but the time is a reason to go on.
-	all, err := client.List(ctx, &podresources.ListPodResourcesRequest{})
+	all, err := parsePods(answer)
 	if err != nil {
 		return nil, err
 	}
-	var one *podresources.PodResources
-	for _, p := range all.GetPodResources() {
-		if p.GetName() != pod.Name || p.GetNamespace() != pod.Namespace {
+	var one *resources
+	for _, p := range all {
+		if p.name != pod.Name || p.namespace != pod.Namespace {
 			continue
 		}
 		if one != nil {
@@ -71,23 +68,18 @@ func askFor(ctx context.Context, client podresources.PodResourcesListerClient, p
 	return one, nil
 }
 
-type devices struct {
-	resource string
-	ids      []string
-}
-
 // gather joins what one container has of each resource: kubelet lists each device by itself, or those of a NUMA node.
-func gather(c *podresources.ContainerResources) []devices {
-	var list []devices
+func gather(devices []container) []container {
+	var list []container
 	at := map[string]int{}
-	for _, d := range c.GetDevices() {
-		i, ok := at[d.GetResourceName()]
+	for _, d := range devices {
+		i, ok := at[d.resource]
 		if !ok {
 			i = len(list)
-			at[d.GetResourceName()] = i
-			list = append(list, devices{resource: d.GetResourceName()})
+			at[d.resource] = i
+			list = append(list, container{resource: d.resource})
 		}
-		list[i].ids = append(list[i].ids, d.GetDeviceIds()...)
+		list[i].ids = append(list[i].ids, d.ids...)
 	}
 	return list
 }
