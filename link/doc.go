@@ -5,8 +5,10 @@
 // [Routes], [Rules], [Neighbours], [SourceRouting] (tables of routes for the addresses of a second interface),
 // [Bandwidth] (on the host, of a veth pair). [DefaultRoutes] says which of several links leads out.
 //
+// [Loopback] sets a container's lo up.
+//
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
-// link is, and each kind of link ([Macvlan], [IPvlan], [Veth], [Bridge]) has
+// link is, and each kind of link ([Macvlan], [IPvlan], [VLAN], [Dummy], [Veth], [Bridge]) has
 //
 //	Create   make it; what is there already is an error that Is netconf.ErrExists
 //	Ensure   make it, or bring what is ours back to what it should be

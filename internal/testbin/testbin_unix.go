@@ -22,6 +22,8 @@ const (
 	HostLocal = "github.com/containernetworking/plugins/plugins/ipam/host-local"
 	Static    = "github.com/containernetworking/plugins/plugins/ipam/static"
 	DHCP      = "github.com/containernetworking/plugins/plugins/ipam/dhcp"
+	Loopback  = "github.com/containernetworking/plugins/plugins/main/loopback"
+	Tap       = "github.com/containernetworking/plugins/plugins/main/tap"
 	CNITool   = "github.com/containernetworking/cni/cnitool"
 )
 
