@@ -232,6 +232,9 @@ func TestLateDELOfTheOldContainer(t *testing.T) {
 	uplink(t)
 	bridge(t)
 	for _, k := range kindsHere(t) {
+		if k.single() {
+			continue
+		}
 		t.Run(k.name, func(t *testing.T) {
 			old, now := space(t), space(t)
 			add(old, "a").Run(t.Context(), t, plugin(k.step)).OK(t)

@@ -104,6 +104,9 @@ func TestF9SecondADDInACallThatMadeAnother(t *testing.T) {
 	uplink(t)
 	bridge(t)
 	for _, k := range kindsHere(t) {
+		if k.single() {
+			continue
+		}
 		t.Run(k.name, func(t *testing.T) {
 			ns := space(t)
 			if err := k.step.Add(t.Context(), request(t, netconf.Add, ns.Path, "a")); err != nil {

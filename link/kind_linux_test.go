@@ -175,8 +175,13 @@ func kinds() []kind {
 		{"ipvlan", link.IPvlan{Parent: link.Parent{Name: "p1"}}, true, link.IPvlan{Parent: link.Parent{Name: "nosuch"}}, true},
 		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}, false},
 		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}, false},
+		{"vlan", link.VLAN{Parent: link.Parent{Name: "p0"}, ID: 7}, true, link.VLAN{Parent: link.Parent{Name: "nosuch"}}, false},
+		{"dummy", link.Dummy{}, true, link.Dummy{MTU: 1}, false},
 	}
 }
+
+// single tells whether there is room for one link of the kind's step only: a parent has one for each VLAN.
+func (k kind) single() bool { return k.name == "vlan" }
 
 // kindsHere are those that this kernel has. TestKernelHasKind says for each whether the tests ran with it.
 func kindsHere(t *testing.T) []kind {
