@@ -22,8 +22,9 @@
 //   - No table of others is read or changed. Our chains come right behind those at the usual priorities: what a
 //     service proxy or iptables translates stays theirs. [MarkBit] is the one bit of a packet's mark that is used.
 //   - Turning on route_localnet, without which the host does not reach a port by 127.0.0.1, opens the host's loopback
-//     to no one: a rule drops what comes for it from outside. It is set on the link that the container is behind.
-//     The host's end of a pair, which leads to this container alone, has it until the last mapping goes; a bridge keeps it.
+//     to no one: a rule drops what comes for it from outside. It is set where the host reaches the container by a bridge,
+//     which keeps it, or by one end of a pair with a route for the one address, which has it until the last mapping
+//     goes; on no other link, for that may be the host's way out.
 //
 // The messages are written here and not by github.com/google/nftables: version 0.3.0 can neither make a batch depend
 // on the generation of the ruleset, nor get one element, nor refuse an element that is there, and does not notice

@@ -44,9 +44,10 @@ func (p PortMap) loopbackKey(host *link.NS, a netip.Addr) (string, error) {
 }
 
 // loopbackKey is the sysctl of the link by which the host reaches a container, and alone tells whether that leads to this
-// container only: one end of a pair, with a route for the one address. It is empty where there is no such link. A container
-// behind a gateway is not on this host, as far as its routes know, and the link that leads to the gateway is the
-// host's way out, whose flag nobody would give back.
+// container only. It is empty where the flag is not to be touched. There are two kinds of links that are surely made for
+// containers: a bridge, and one end of a pair with a route for the one address. Any other, be it the way to a gateway
+// or one to the subnet of the host's own neighbours, is or may be the host's way out: the parent of a macvlan whose
+// container has an address of that subnet, or the pair by which a node that is a container itself has its network.
 func loopbackKey(host *link.NS, a netip.Addr) (key string, alone bool, err error) {
 	routes, err := routesTo(host, a)
 	if unreachable(err) || err == nil && len(routes) == 0 {
@@ -56,19 +57,17 @@ func loopbackKey(host *link.NS, a netip.Addr) (key string, alone bool, err error
 		return "", false, &link.Error{Op: "route get", Name: a.String(), Err: err}
 	}
 	r := routes[0]
-	if r.Gw != nil || r.Via != nil || len(r.MultiPath) > 0 || r.LinkIndex == 0 {
+	if r.Type != routeUnicast || r.Gw != nil || r.Via != nil || len(r.MultiPath) > 0 || r.LinkIndex == 0 || r.Dst == nil {
 		return "", false, nil
 	}
 	l, err := host.Handle().LinkByIndex(r.LinkIndex)
 	if err != nil {
 		return "", false, &link.Error{Op: "link get", Name: fmt.Sprint(r.LinkIndex), Err: err}
 	}
-	if l.Attrs().Name == "lo" {
+	ones, bits := r.Dst.Mask.Size()
+	alone = ones == bits && l.Type() == "veth"
+	if !alone && (l.Type() != "bridge" || ones == 0) {
 		return "", false, nil
-	}
-	if r.Dst != nil {
-		ones, bits := r.Dst.Mask.Size()
-		alone = ones == bits && l.Type() == "veth"
 	}
 	return "net/ipv4/conf/" + l.Attrs().Name + "/route_localnet", alone, nil
 }

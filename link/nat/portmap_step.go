@@ -78,7 +78,10 @@ func local(host *link.NS, a netip.Addr) (bool, error) {
 	return len(routes) > 0 && routes[0].Type == routeLocal, nil
 }
 
-const routeLocal = 2 // RTN_LOCAL
+const (
+	routeUnicast = 1 // RTN_UNICAST
+	routeLocal   = 2 // RTN_LOCAL
+)
 
 func unreachable(err error) bool {
 	return link.Gone(err) || errors.Is(err, errNoRoute) || errors.Is(err, errNoNetwork)
