@@ -36,12 +36,15 @@ func (b *Bench) hasParent() bool {
 	return err == nil
 }
 
+// lostParent tells whether the link that attachments need was on the host, and is not.
+func (b *Bench) lostParent() bool { return b.parent && !b.hasParent() }
+
 // single says why the configuration is for one attachment at a time, now that there is one; "" if it is for more.
 func (b *Bench) single() string {
 	switch {
 	case b.Single:
 		return "the configuration is for one attachment at a time"
-	case b.parent && !b.hasParent():
+	case b.lostParent():
 		return "the first attachment has taken the link " + b.Parent + " from the host"
 	}
 	return ""
