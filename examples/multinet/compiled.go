@@ -38,7 +38,7 @@ type macvlan struct {
 func macvlanSteps(req *netconf.Request, c *macvlan) skel.Steps {
 	return skel.Steps{
 		link.Macvlan{
-			Parent: link.Parent{Name: c.Master, InContainer: c.InNS},
+			Parent: link.Parent{Name: c.Master, InContainer: c.InNS, Key: "master"},
 			Mode:   c.Mode, MTU: c.MTU, MAC: req.MAC(c.MAC), BcQueueLen: c.BcQueue,
 		},
 		ipam.FromConfig(req, hostlocal.InProcess(), ipam.StaticInProcess()),
