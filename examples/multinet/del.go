@@ -46,11 +46,14 @@ func (m multinet) GC(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		req.Warn("GC of default networks is left out", "error", err.Error())
 	}
-	var also []*delegate.Network
+	also, errs, unknown := m.otherNames(ctx, own)
+	if unknown != nil {
+		return netconf.Join(append(errs, unknown)...)
+	}
 	for _, n := range known {
 		also = append(also, n.Network)
 	}
-	return netconf.Join(m.records().GC(ctx, m.plugins(), own, also...), m.dropStaleDevices(ctx, req))
+	return netconf.Join(append(errs, m.records().GC(ctx, m.plugins(), own, also...), m.dropStaleDevices(ctx, req))...)
 }
 
 // Status says whether a pod could be attached now.

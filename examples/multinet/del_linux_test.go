@@ -67,22 +67,6 @@ func TestDELWithoutProgram(t *testing.T) {
 	w.clean()
 }
 
-// Who renames the network while pods run loses nothing: the DEL comes with the new name.
-func TestRenamed(t *testing.T) {
-	w := newWorld(t)
-	w.spies("ns1/net-a")
-	w.pod("net-a")
-	a := w.add()
-	w.log()
-	w.conf["name"] = "renamed"
-	w.call(netconf.Check).WithPrev(a).Run(t.Context(), t, w.run).OK(t)
-	w.call(netconf.Del).WithPrev(a).Run(t.Context(), t, w.run).OK(t)
-	if got := w.log(); got != "CHECK eth0, CHECK net1, DEL net1, DEL eth0" {
-		t.Error(got)
-	}
-	w.clean()
-}
-
 // CHECK runs all networks of the record, each with its own result, and names the one that is not well.
 func TestCHECK(t *testing.T) {
 	w := newWorld(t)

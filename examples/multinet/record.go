@@ -18,25 +18,6 @@ import (
 // The record of a container is package delegate's. This file is about those that multus has left in the same folder, for
 // the pods that it attached before it was replaced.
 
-// recorded is the call as plugins get it, under the name of the network that the container's record has: a runtime sends
-// a DEL with the configuration of today, in which the network may have another name than at the ADD.
-func (m multinet) recorded(req *netconf.Request) *netconf.Request {
-	own := m.request(req)
-	if m.records().Unattached(own) != nil { // it is there under this name
-		return own
-	}
-	all, err := m.records().List("")
-	if err != nil {
-		return own // the DEL says so
-	}
-	for _, rec := range all {
-		if rec.Err == nil && rec.ContainerID == own.ContainerID && rec.IfName == own.IfName {
-			own.Network.Name = rec.Network
-		}
-	}
-	return own
-}
-
 // multusFile is multus' record of a container.
 func (m multinet) multusFile(req *netconf.Request) string {
 	return filepath.Join(m.CNIDir, req.ContainerID)
