@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
 // clusterNetwork is a definition, a network of confDir, a file or a folder; with a path no API server is asked.
@@ -213,6 +214,27 @@ func TestAuxiliaryChain(t *testing.T) {
 	}
 	w.write("lan/chain/10-x.conf", `{`)
 	w.do(netconf.Add).Fails(t, netconf.CodeInvalidNetworkConfig, "10-x.conf")
+	w.clean()
+}
+
+// A mounted ConfigMap has symbolic links alone, and folders beside them: neither is a plugin that is no JSON.
+func TestAuxiliaryChainOfAConfigMap(t *testing.T) {
+	w := newWorld(t)
+	w.write("lan/10-a.conf", `{"cniVersion":"1.0.0","name":"a","type":"spy"}`)
+	w.conf["clusterNetwork"], w.conf["auxiliaryCNIChainName"] = w.path("lan/10-a.conf"), "chain"
+	w.write("lan/chain/..data/10-x.conf", `{"type":"spy"}`)
+	w.write("lan/chain/folder.conf/x", "")
+	if err := os.Symlink("..data/10-x.conf", w.path("lan/chain/10-x.conf")); err != nil {
+		t.Fatal(err)
+	}
+	w.pod("")
+	w.add()
+	if got := w.log(); got != "ADD eth0, ADD net1" {
+		t.Error(got)
+	}
+	w.del()
+	skeltest.Host(t, "mkfifo", w.path("lan/chain/20-y.conf"))
+	w.do(netconf.Add).Fails(t, netconf.CodeInvalidNetworkConfig, "20-y.conf", "not a regular file")
 	w.clean()
 }
 

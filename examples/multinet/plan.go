@@ -232,20 +232,40 @@ func (c *config) auxiliary(req *netconf.Request) (*network, error) {
 		if filepath.Ext(entry.Name()) != ".conf" {
 			continue
 		}
-		text, err := readRecord(filepath.Join(dir, entry.Name()))
-		if err == nil && !json.Valid(text) {
-			err = errors.New("not JSON")
-		}
+		text, err := readPlugin(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, netconf.Errorf(netconf.CodeInvalidNetworkConfig, "auxiliaryCNIChainName: %q: %w", entry.Name(), err)
 		}
-		plugins = append(plugins, text)
+		if text != nil {
+			plugins = append(plugins, text)
+		}
 	}
 	if len(plugins) == 1 {
 		return nil, nil
 	}
 	n := &delegate.Network{Name: c.AuxiliaryChain, CNIVersion: req.Network.CNIVersion, Plugins: plugins}
 	return &network{Name: n.Name, Network: n}, nil
+}
+
+// readPlugin reads a plugin's configuration. It follows symbolic links, which are all there is in a mounted ConfigMap; a
+// folder has none, and is nil.
+func readPlugin(path string) (json.RawMessage, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, nil
+	case !info.Mode().IsRegular(): // a FIFO would be waited for
+		return nil, errors.New("not a regular file")
+	case info.Size() > netconf.MaxConfig:
+		return nil, fmt.Errorf("%d bytes: expected at most %d", info.Size(), netconf.MaxConfig)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil && !json.Valid(text) {
+		err = errors.New("not JSON")
+	}
+	return text, err
 }
 
 // readAll reads the networks at once: a pod with four of them waits for the API server once.
