@@ -28,6 +28,8 @@ var conformed = []struct {
 	{name: "bridge", keys: `"bridge":"br0","isGateway":true,"ipam":` + hostLocal, parent: "br0"},
 	{name: "ptp", keys: `"mtu":1400,"ipam":` + hostLocal, parent: "p0"},
 	{name: "ipvlan", keys: `"master":"p0","mtu":1400,"ipam":` + hostLocal, parent: "p0", setup: needed},
+	{name: "vlan", keys: `"master":"p0","vlanId":7,"ipam":` + hostLocal, parent: "p0", single: true, setup: needed},
+	{name: "dummy", keys: `"ipam":` + hostLocal, setup: needed},
 	{name: "host-device", keys: `"device":"p0","ipam":` + hostLocal, parent: "p0"},
 	{name: "host-local", kind: skel.IPAM, keys: `"ipam":{"type":"host-local","routes":[{"dst":"0.0.0.0/0"}],
 		"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]]}`},
