@@ -240,11 +240,11 @@ func (b Bandwidth) Del(ctx context.Context, req *netconf.Request) error {
 		}
 	}
 	var before entered
-	there, err := kept(req, b.key(), &before)
+	there, known, err := left(req, b.key(), &before)
 	if err != nil {
 		return err
 	}
-	made := there && outer != nil && before.Made && before.is(p.host, outer)
+	made := known && outer != nil && before.Made && before.is(p.host, outer)
 	err = netconf.Join(b.remove(ctx, p.host, outer, p.Owner, made), deleteUnmarked(ctx, p.host, req.Prev))
 	if err != nil || !there {
 		return err

@@ -42,10 +42,13 @@ func begin(req *netconf.Request, key, op, name string) (*NS, netlink.Link, error
 
 // undo is the Del of such a step: it reads what was kept into old, of which id is a part, has it given back if the link is
 // still the one, and forgets it. What is gone is no error.
-func undo(req *netconf.Request, key, name string, old any, id *linkID, back func(*NS, netlink.Link) error) error {
-	there, err := kept(req, key, old)
+func undo[T any](req *netconf.Request, key, name string, old *T, id *linkID, back func(*NS, netlink.Link) error) error {
+	there, known, err := left(req, key, old)
 	if err != nil || !there {
 		return err
+	}
+	if !known {
+		return forget(req, key)
 	}
 	err = onLink(req, name, func(n *NS, l netlink.Link) error {
 		if !id.is(n, l) {
@@ -104,19 +107,43 @@ func keep(req *netconf.Request, key string, v any) error {
 	return req.State.Save(key, data) // it asks the fault hook by itself
 }
 
-// kept reads what keep wrote; ok tells whether there was anything.
-func kept(req *netconf.Request, key string, into any) (ok bool, err error) {
-	if req.State == nil {
-		return false, nil
-	}
-	data, err := req.State.Load(key)
+// kept reads what keep wrote; ok tells whether there was anything. What does not decode is an error with code 105, and into
+// stays as it was.
+func kept[T any](req *netconf.Request, key string, into *T) (ok bool, err error) {
+	data, err := load(req, key)
 	if err != nil || data == nil {
 		return false, err
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	var fresh T // of one that breaks off in the middle nothing counts
+	if err := json.Unmarshal(data, &fresh); err != nil {
 		return false, netconf.Errorf(netconf.CodeBadStore, "state %q: %w", key, err)
 	}
+	*into = fresh
 	return true, nil
+}
+
+// left is kept for DEL and GC, which read less than ADD: what does not decode, since another version of the plugin has written
+// it, is a warning, and known is false. It is the same the next time, and a DEL that failed for it would fail for ever.
+func left[T any](req *netconf.Request, key string, into *T) (there, known bool, err error) {
+	data, err := load(req, key)
+	if err != nil || data == nil {
+		return false, false, err
+	}
+	var fresh T
+	if err := json.Unmarshal(data, &fresh); err != nil {
+		warn(req, "what was kept cannot be read, goes on without it", "state", key, "error", err.Error())
+		return true, false, nil
+	}
+	*into = fresh
+	return true, true, nil
+}
+
+// load is the bytes that keep wrote, nil if there are none.
+func load(req *netconf.Request, key string) ([]byte, error) {
+	if req.State == nil {
+		return nil, nil
+	}
+	return req.State.Load(key)
 }
 
 // forget drops what keep wrote.

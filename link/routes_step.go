@@ -168,10 +168,11 @@ func (r Routes) Check(ctx context.Context, req *netconf.Request) error {
 	return r.Verify(ctx, n, ifName(req, r.Interface))
 }
 
-// Del takes away what Add made, as far as the link is still there; without State all of r's routes that are ours.
+// Del takes away what Add made, as far as the link is still there; without State, or with one that cannot be read, all of r's
+// routes that are ours.
 func (r Routes) Del(ctx context.Context, req *netconf.Request) error {
 	made := laid{Routes: r.Routes}
-	there, err := kept(req, r.key(req), &made)
+	there, _, err := left(req, r.key(req), &made)
 	if err != nil || !there && req.State != nil {
 		return err
 	}

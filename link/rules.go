@@ -277,9 +277,9 @@ func (r Rules) Check(ctx context.Context, req *netconf.Request) error {
 }
 
 // Del is Delete for the rules that Add has written down. Where nothing is written no Add has made any: those in the
-// configuration may be another attachment's. A request without State goes by the configuration.
+// configuration may be another attachment's. A request without State, or with one that cannot be read, goes by the configuration.
 func (r Rules) Del(ctx context.Context, req *netconf.Request) error {
-	there, err := kept(req, r.key(), &r.Rules)
+	there, _, err := left(req, r.key(), &r.Rules)
 	if err != nil || !there && req.State != nil {
 		return err
 	}
@@ -309,11 +309,11 @@ func (r Rules) GC(ctx context.Context, req *netconf.Request) error {
 		return err
 	}
 	return stale.Each(func(containerID, ifname string, record netconf.Recorder) error {
-		left := Rules{OnHost: true}
-		of := netconf.Request{ContainerID: containerID, IfName: ifname, State: record}
-		if there, err := kept(&of, hostRules, &left.Rules); err != nil || !there {
+		stale := Rules{OnHost: true}
+		of := netconf.Request{ContainerID: containerID, IfName: ifname, State: record, Warn: req.Warn}
+		if _, known, err := left(&of, hostRules, &stale.Rules); err != nil || !known {
 			return err
 		}
-		return left.Delete(ctx, host)
+		return stale.Delete(ctx, host)
 	})
 }

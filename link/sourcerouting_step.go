@@ -112,12 +112,12 @@ func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
 		return nil
 	}
 	var made sourced
-	there, err := kept(req, s.key(req), &made)
+	there, known, err := left(req, s.key(req), &made)
 	if err != nil {
 		return err
 	}
 	if req.Netns != "" {
-		if err := s.undo(ctx, req, made, there); err != nil && !Gone(err) {
+		if err := s.undo(ctx, req, made, known); err != nil && !Gone(err) {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (s SourceRouting) Del(ctx context.Context, req *netconf.Request) error {
 	return forget(req, s.key(req))
 }
 
-func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sourced, there bool) error {
+func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sourced, known bool) error {
 	o := s.owner(req)
 	n, err := Container(req)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s SourceRouting) undo(ctx context.Context, req *netconf.Request, made sour
 			return err
 		}
 	}
-	if there {
+	if known {
 		if now := cookie(n); now != 0 && made.Netns != 0 && now != made.Netns {
 			return nil // the namespace is another one by now, and what Add made has gone with its own
 		}

@@ -281,8 +281,11 @@ func (t Tune) Del(ctx context.Context, req *netconf.Request) error {
 	})
 }
 
-// Kept tells whether an Add of the attachment has written down what Del gives back.
-func (t Tune) Kept(req *netconf.Request) (bool, error) { return kept(req, t.key(req), &tuned{}) }
+// Kept tells whether an Add of the attachment has written down what Del gives back, be it that Del cannot read it any more.
+func (t Tune) Kept(req *netconf.Request) (bool, error) {
+	data, err := load(req, t.key(req))
+	return data != nil, err
+}
 
 // GiveBack gives the link of a call what t says, as Del does with what Add has written down: for what another plugin has
 // written down before an upgrade. What the driver refuses is a warning, and a link that is gone no error.
