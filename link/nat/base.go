@@ -11,7 +11,8 @@ import (
 const Table = "cnikit"
 
 // MarkBit is the bit of a packet's mark that is set between the translation of its destination and that of its
-// source: 13, which the reference portmap has by default. Kubernetes has 14 and 15, Calico 20 to 31.
+// source: 13, which the reference portmap has by default. Kubernetes has 14 and 15, Calico 20 to 31. The first packet of a
+// flow to an address of the host that leads to no port has it off after the look for one.
 const MarkBit = 13
 
 const (
@@ -214,24 +215,28 @@ func chains(lengths []subnets) []chain {
 	}
 }
 
-// hostports are the rules that lead to a container. One for a single address goes before.
+// hostports are the rules that lead to a container. One for a single address goes before. Who finds a port leaves the chain
+// by its translation, so the mark is set before and taken off after: set between the look into the map and the
+// translation it would be before both in a ruleset that nft has listed and loaded, which puts the two together.
 func hostports() []rule {
 	port := func(e *exprs, at uint32) *exprs { // protocol and port, behind an address in the registers
 		return e.meta(metaL4Proto, at).payload(transportHeader, 2, 2, following(at))
 	}
 	one := func(family byte) *exprs { return new(exprs).family(family) }
 	to := func(e *exprs, set string, family byte, port uint32) *exprs {
-		return e.from(set).setMark(^uint32(markMask), markMask).dnat(uint32(family), port)
+		return e.from(set).dnat(uint32(family), port)
 	}
 	ip, ip6 := one(familyIPv4).payload(networkHeader, 16, 4, register1), one(familyIPv6).payload(networkHeader, 24, 16, register1)
 	loop := [16]byte{15: 1}
 	return []rule{
 		{"no packet leaves the host with the source ::1", one(familyIPv6).payload(networkHeader, 24, 16, register1).
 			cmp(equal, loop[:]...).verdict(back, "")},
+		{"the mark, for what finds a port", new(exprs).setMark(^uint32(markMask), markMask)},
 		{"one address", to(port(ip, register32+1), addrPortsMap+"4", familyIPv4, register32+1)},
 		{"all addresses", to(port(one(familyIPv4), register1), portsMap+"4", familyIPv4, register32+1)},
 		{"one address, IPv6", to(port(ip6, register2), addrPortsMap+"6", familyIPv6, register2)},
 		{"all addresses, IPv6", to(port(one(familyIPv6), register1), portsMap+"6", familyIPv6, register2)},
+		{"no mark for what found none", new(exprs).setMark(^uint32(markMask), 0)},
 	}
 }
 

@@ -19,6 +19,7 @@
 //   - Every change is one batch, which the kernel takes whole or not at all, and only if nobody has changed the ruleset
 //     since it was looked at; else it is looked at again. So two calls never take the same port, a DEL never
 //     removes what has just become somebody else's, and a hundred first calls make one table.
+//   - A ruleset that nft has listed and loads again, as a firewall's service does, means the same, and CHECK finds it so.
 //   - No table of others is read or changed. Our chains come right behind those at the usual priorities: what a
 //     service proxy or iptables translates stays theirs. [MarkBit] is the one bit of a packet's mark that is used.
 //   - Turning on route_localnet, without which the host does not reach a port by 127.0.0.1, opens the host's loopback

@@ -10,7 +10,6 @@ const (
 	verdictRegister = 0
 	register1       = 1  // 16 bytes
 	register2       = 2  // the next 16
-	register3       = 3  // the next 16
 	register32      = 8  // the first 4 bytes of register1; +n is the n-th four after them
 	valueAttr       = 1  // NFTA_DATA_VALUE
 	verdictAttr     = 2  // NFTA_DATA_VERDICT
@@ -96,11 +95,10 @@ func (e *exprs) local() *exprs {
 // family ends the rule for a packet of another family.
 func (e *exprs) family(f byte) *exprs { return e.meta(metaNFProto, register1).cmp(equal, f) }
 
-// setMark keeps the bits of mask in the packet's mark and puts in those of add. It uses register3, since
-// the others may hold what a map had.
+// setMark keeps the bits of mask in the packet's mark and puts in those of add.
 func (e *exprs) setMark(mask, add uint32) *exprs {
-	e.meta(metaMark, register3).bits(register3, native(mask), native(add))
-	return e.add("meta", new(attrs).u32(2, metaMark).u32(3, register3))
+	e.meta(metaMark, register1).bits(register1, native(mask), native(add))
+	return e.add("meta", new(attrs).u32(2, metaMark).u32(3, register1))
 }
 
 // native is a number as the kernel has it in a register.
