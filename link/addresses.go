@@ -57,7 +57,13 @@ type Addresses struct {
 	// IPv6 by default, or it is the same error. Two routes to the halves of all addresses (0.0.0.0/1 and
 	// 128.0.0.0/1) count as a default route; before another link's of length 0 they are that error in any case,
 	// for they stand in front of it whatever the metrics are.
+	//
+	// Where the caller asks for a metric ([netconf.Request.DefaultMetric]) that is taken instead, whether or not another link
+	// has a default route by now: such a caller attaches the container to several networks, perhaps at once, and says how
+	// they are to be preferred. A route of this package on another link with a higher metric is then one that comes later.
 	DefaultMetric int
+
+	ranked bool // DefaultMetric is the caller's
 }
 
 // DADMode says what is done about duplicate address detection, which keeps an IPv6 address unusable for one
@@ -97,6 +103,8 @@ type AddressPlan struct {
 
 	// Warn is told what is wrong but no reason to fail, as netconf.Request.Warn. Default: nobody.
 	Warn func(msg string, args ...any) `json:"-"`
+
+	ranked bool // the metrics of the default routes are the caller's order of links
 }
 
 func (p *AddressPlan) warn(msg string, args ...any) {

@@ -54,7 +54,20 @@ func (a Addresses) Plan(name string, result, there *types100.Result) (*AddressPl
 	}
 	pl.routes(result)
 	pl.check()
+	if a.ranked {
+		pl.plan.rank()
+	}
 	return pl.plan, netconf.Join(pl.errs...)
+}
+
+// rank gives the default routes their metric.
+func (p *AddressPlan) rank() {
+	p.ranked = true
+	for i, r := range p.Routes {
+		if r.Metric == 0 && (r.isDefault() || r.isHalf(p.Routes)) {
+			p.Routes[i].Metric = p.DefaultMetric
+		}
+	}
 }
 
 // made says what of a finished result should be on the interface. It judges nothing and leaves out what

@@ -69,6 +69,9 @@ func (p *AddressPlan) second(n *NS, l netlink.Link, r *Route, others []kernelRou
 		if k.table() != r.table() || k.Dst != r.Dst && !k.isDefault() {
 			continue
 		}
+		if p.ranked && k.protocol == Protocol && k.metric() > r.metric() {
+			continue // was attached first, and comes later
+		}
 		need := "it needs a higher metric"
 		if k.Dst != r.Dst {
 			need = "the two halves stand in front of it, whatever their metrics are"

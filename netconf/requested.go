@@ -73,6 +73,16 @@ func (r *Request) cniArgs() map[string]json.RawMessage {
 	return cni
 }
 
+// DefaultMetric returns args.cni.defaultMetric, which a caller of several plugins for one container sets to say in which
+// order their default routes come, whatever the order in which they run; 0 if it is not set. The lower one is preferred.
+// What is no number from 0 to 4294967295 is noted with Reject. It is a key of this SDK: a plugin that does not
+// know it ignores it, as all of args.
+func (r *Request) DefaultMetric() int {
+	var metric uint32
+	r.part("args.cni.defaultMetric", r.cniArgs()["defaultMetric"], &metric)
+	return int(metric)
+}
+
 // MAC returns the hardware address asked for. The highest of these that is set counts:
 // runtimeConfig.mac, args.cni.mac, MAC in CNI_ARGS, the plugin's own key, which is the argument.
 // It is nil if none is set. What is no unicast address is noted with Reject, and the argument returned.

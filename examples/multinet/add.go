@@ -127,6 +127,9 @@ func (a *adding) missing(ctx context.Context, err error) {
 	}
 }
 
+// firstMetric is below those of the networks beside the default one. The kernel's own are 0, and 1024 for IPv6.
+const firstMetric = 4096
+
 // attach makes attachments of the networks: each with its interface's name, its device, and what is asked of it.
 func (a *adding) attach(ctx context.Context) error {
 	wanted := make([]string, len(a.networks))
@@ -144,6 +147,9 @@ func (a *adding) attach(ctx context.Context) error {
 	var errs []error
 	for i, n := range a.networks {
 		o := selection.Options{Device: devices[i], Legacy: a.LegacyRequests}
+		if i > 0 { // a default route of its own comes behind those of the networks before it, in whatever order they run
+			o.DefaultMetric = firstMetric + i
+		}
 		if o.Device != "" {
 			o.DeviceInfoFile = device.Files{}.Path(a.req.ContainerID, names[i])
 		}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/cnikit/cnikit/delegate"
 	"github.com/cnikit/cnikit/ipam"
@@ -42,16 +40,8 @@ func macvlanSteps(req *netconf.Request, c *macvlan) skel.Steps {
 			Mode:   c.Mode, MTU: c.MTU, MAC: req.MAC(c.MAC), BcQueueLen: c.BcQueue,
 		},
 		ipam.FromConfig(req, hostlocal.InProcess(), ipam.StaticInProcess()),
-		link.Addresses{DefaultMetric: metric(req.IfName)},
+		link.Addresses{},
 	}
-}
-
-// metric is of the default route of a network that is not the pod's first with one: the pod's traffic stays where it
-// is, and the route is there for who binds to the interface, or asks for it by default-route. It grows with the
-// number at the end of the interface's name, as no two may be equal.
-func metric(ifname string) int {
-	n, _ := strconv.Atoi(ifname[len(strings.TrimRight(ifname, "0123456789")):]) // without a number it is the first
-	return 4096 + min(n, 1<<20)
 }
 
 // passthru makes nothing: it is the head of the auxiliary chain, whose plugins need a prevResult.

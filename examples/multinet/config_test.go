@@ -43,16 +43,6 @@ func TestLogConfig(t *testing.T) {
 	}
 }
 
-// The default routes of networks beside the first get metrics that differ and grow with the interfaces' numbers.
-func TestMetric(t *testing.T) {
-	t.Parallel()
-	for ifname, want := range map[string]int{"eth0": 4096, "net1": 4097, "net12": 4108, "lan": 4096, "7": 4103, "x99999999999999": 4096 + 1<<20} {
-		if got := metric(ifname); got != want {
-			t.Errorf("%s: %d: expected %d", ifname, got, want)
-		}
-	}
-}
-
 // Whatever stands in multus' record: an error, or networks that can be detached.
 func FuzzFromMultus(f *testing.F) {
 	for _, seed := range []string{`[{"Name":"ns1/a","Bytes":"eyJ0eXBlIjoicCJ9","ipRequest":["10.0.0.1/8"],"macRequest":"x;y=z"},{"Bytes":"eyJ0eXBlIjoicCJ9"}]`, "[]", "null", "[null]", "", `[{"Bytes":7}]`, `[{"CNINetworkConfigList":{"Name":"a","Plugins":[{"Bytes":"eyJ0eXBlIjoicCJ9"},{}]}}]`} {

@@ -91,34 +91,6 @@ func TestHarmed(t *testing.T) {
 	}
 }
 
-// A network that has a default route beside the default network's is no reason to fail, and none to move the pod's traffic.
-func TestSecondDefaultRoute(t *testing.T) {
-	w := newQuietWorld(t) // not parallel: it makes links on the host
-	skeltest.Host(t, "ip", "link", "add", "s0", "type", "veth", "peer", "name", "s1")
-	t.Cleanup(func() { skeltest.Host(t, "ip", "link", "del", "s0") })
-	skeltest.Host(t, "ip", "link", "set", "s0", "up")
-	skeltest.Host(t, "ip", "link", "set", "s1", "up")
-	for i, namespace := range []string{"kube-system", "ns1", "ns1"} {
-		w.nad(namespace, fmt.Sprintf("lan-%d", i), fmt.Sprintf(`{"cniVersion":"1.1.0","type":"macvlan","master":"s0",
-			"ipam":{"type":"static","addresses":[{"address":"10.%[1]d.0.2/24","gateway":"10.%[1]d.0.1"}],"routes":[{"dst":"0.0.0.0/0"}]}}`, i))
-	}
-	w.conf["clusterNetwork"] = "lan-0"
-	w.pod("lan-1,lan-2")
-	a := w.add()
-	routes := w.ns.Run("ip", "-4", "route", "show", "default")
-	for _, want := range []string{"via 10.0.0.1 dev eth0 proto 67 \ndefault", "via 10.1.0.1 dev net1 proto 67 metric 4097", "via 10.2.0.1 dev net2 proto 67 metric 4098"} {
-		if !strings.Contains(routes, want) {
-			t.Errorf("%q is missing in\n%s", want, routes)
-		}
-	}
-	if got := w.entries(); got != "kube-system/lan-0=eth0* ns1/lan-1=net1 ns1/lan-2=net2" {
-		t.Error(got)
-	}
-	w.call(netconf.Check).WithPrev(a).Run(t.Context(), t, w.run).OK(t)
-	w.del()
-	w.clean()
-}
-
 // A delegate that hangs is ended with the call's time, and its DEL runs.
 func TestDelegateHangs(t *testing.T) {
 	w := newWorld(t)

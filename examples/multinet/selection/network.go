@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	cniversion "github.com/containernetworking/cni/pkg/version"
@@ -67,6 +68,7 @@ func member(object []byte, key string) json.RawMessage {
 type Options struct {
 	Device         string // the device that the kubelet gave to the pod for this network; empty: none
 	DeviceInfoFile string // where the plugin may describe the device, see package device; empty: nowhere
+	DefaultMetric  int    // args.cni.defaultMetric of plugins whose definition has none, see netconf.Request; 0: none
 	Legacy         bool   // ips and mac go as IP and MAC in CNI_ARGS where no plugin has the capability
 }
 
@@ -88,7 +90,23 @@ func (e Element) Attach(network *delegate.Network, ifname string, o Options) (de
 			return a, invalid("network %q: plugins[%d]: %w", e, i, err)
 		}
 	}
+	if o.DefaultMetric != 0 {
+		giveMetric(&own, o.DefaultMetric)
+	}
 	return a, e.checkCapabilities(&a, o.Legacy)
+}
+
+// giveMetric says to the plugins where their default routes come. Args that cannot take it are left as they are.
+func giveMetric(network *delegate.Network, metric int) {
+	args := map[string]json.RawMessage{"defaultMetric": json.RawMessage(strconv.Itoa(metric))}
+	for i, plugin := range network.Plugins {
+		if has(member(member(plugin, "args"), "cni"), "defaultMetric") {
+			continue
+		}
+		if with, err := withArgs(plugin, args); err == nil {
+			network.Plugins[i] = with
+		}
+	}
 }
 
 func (e Element) checkCapabilities(a *delegate.Attachment, legacy bool) error {
