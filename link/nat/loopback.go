@@ -14,17 +14,8 @@ import (
 
 // A packet from 127.0.0.1 leaves the host by a link that has route_localnet alone.
 
-// routeLoopback lets packets from 127.0.0.1 out by the link that leads to a container.
-func (p PortMap) routeLoopback(ctx context.Context, host *link.NS, a netip.Addr) error {
-	key, err := p.loopbackKey(host, a)
-	if err != nil || key == "" {
-		return err
-	}
-	return host.Sysctl(ctx, key, "1")
-}
-
-func (p PortMap) verifyLoopback(host *link.NS, a netip.Addr) error {
-	key, err := p.loopbackKey(host, a)
+func verifyLoopback(host *link.NS, a netip.Addr) error {
+	key, _, err := loopbackKey(host, a)
 	if err != nil || key == "" {
 		return err
 	}
@@ -33,14 +24,6 @@ func (p PortMap) verifyLoopback(host *link.NS, a netip.Addr) error {
 		err = different(key, 1, have)
 	}
 	return err
-}
-
-func (p PortMap) loopbackKey(host *link.NS, a netip.Addr) (string, error) {
-	if p.NoSNAT || !a.Is4() {
-		return "", nil
-	}
-	key, _, err := loopbackKey(host, a)
-	return key, err
 }
 
 // loopbackKey is the sysctl of the link by which the host reaches a container, and alone tells whether that leads to this
@@ -72,67 +55,106 @@ func loopbackKey(host *link.NS, a netip.Addr) (key string, alone bool, err error
 	return "net/ipv4/conf/" + l.Attrs().Name + "/route_localnet", alone, nil
 }
 
-// giveBack gives the links of the containers that elements are about the flag that a new link has. It is called
-// before the elements go: so it is done again when a DEL that failed in between comes again. A bridge, or a
-// link with a route for more than the container, keeps the flag, which others behind it may need; and so does one
-// whose container's address another attachment has, for whom it is not in the list.
-func giveBack(ctx context.Context, c *conn, host *link.NS, leaving []element) error {
-	var done []netip.Addr
-	for _, e := range leaving {
-		first, _, shared := e.place()
-		s, ok := parseSubnets(first.set)
-		if !shared || !ok || s.name != hairpinSet || s.v6 {
-			continue
+// settle makes the flags what the elements need that there are now: 1 for an address that packets from 127.0.0.1 are led
+// to; for another what a new link has, if the link leads to that container alone. It is called after
+// every change, outside of it: what is slow must not be between a look at the ruleset and the change, which others who change
+// it would then never let through. Others are at work here too: so it looks again after it has written, until what it
+// wrote is what is needed. Whoever changes the elements later does the same after that.
+func settle(ctx context.Context, host *link.NS, addrs []netip.Addr) error {
+	if addrs = once(addrs); len(addrs) == 0 {
+		return nil
+	}
+	return dial(host, func(c *conn) error {
+		if _, err := c.generation(); err != nil {
+			return err // no nftables, and so no flag of ours
 		}
-		a, _ := source(first.key, false)
-		if slices.Contains(done, a) {
-			continue
-		}
-		done = append(done, a)
-		if others, err := hairpinsOfOthers(c, a, leaving); err != nil || others {
-			if err != nil {
+		for _, a := range addrs {
+			if err := c.settle(ctx, host, a); err != nil {
 				return err
 			}
-			continue
 		}
-		if err := closeLoopback(ctx, host, a); err != nil {
+		return nil
+	})
+}
+
+func (c *conn) settle(ctx context.Context, host *link.NS, a netip.Addr) error {
+	key, alone, err := loopbackKey(host, a)
+	if err != nil || key == "" {
+		return ignoring(err)
+	}
+	for {
+		needed, err := c.needsLoopback(a)
+		if err != nil || !needed && !alone {
+			return err
+		}
+		err = setLoopback(ctx, host, key, needed)
+		if err != nil {
+			return err
+		}
+		if now, err := c.needsLoopback(a); err != nil || now == needed {
 			return err
 		}
 	}
-	return nil
 }
 
-// hairpinsOfOthers tells whether somebody who is not leaving needs the flag for an address.
-func hairpinsOfOthers(c *conn, a netip.Addr, leaving []element) (bool, error) {
+// setLoopback writes a flag that is not as it should be. To give one back must not make a DEL fail for ever.
+func setLoopback(ctx context.Context, host *link.NS, key string, needed bool) (err error) {
+	want := "1"
+	if !needed {
+		if want, err = host.ReadSysctl("net/ipv4/conf/default/route_localnet"); err != nil {
+			return ignoring(err)
+		}
+	}
+	have, err := host.ReadSysctl(key)
+	if err == nil && have != want {
+		err = host.Sysctl(ctx, key, want)
+	}
+	if !needed {
+		err = ignoring(err)
+	}
+	return err
+}
+
+// needsLoopback tells whether there is an element by which packets from 127.0.0.1 are led to an address, whosever.
+func (c *conn) needsLoopback(a netip.Addr) (bool, error) {
 	for _, subnet := range []netip.Prefix{loopback, netip.PrefixFrom(a, 0)} {
 		e, _ := within(hairpinSet, a, subnet)
-		owners, err := c.owners(e)
-		if err != nil {
-			return false, err
-		}
-		for _, have := range owners {
-			if !slices.ContainsFunc(leaving, have.equal) {
-				return true, nil
-			}
+		if have, err := c.find(e.set, e.key); err != nil || have != nil {
+			return have != nil, err
 		}
 	}
 	return false, nil
 }
 
-func closeLoopback(ctx context.Context, host *link.NS, a netip.Addr) error {
-	key, alone, err := loopbackKey(host, a)
-	if err != nil || !alone {
-		return ignoring(err)
+// giveBack is settle for a DEL, which must not fail for ever where it can do nothing.
+func giveBack(ctx context.Context, host *link.NS, addrs []netip.Addr) error {
+	err := ignoring(settle(ctx, host, addrs))
+	if absent(err) {
+		return nil
 	}
-	usual, err := host.ReadSysctl("net/ipv4/conf/default/route_localnet")
-	if err != nil {
-		return ignoring(err)
-	}
-	return ignoring(host.Sysctl(ctx, key, usual))
+	return err
 }
 
-// ignoring drops what must not make a DEL fail for ever: the link has gone meanwhile, or nobody may write sysctls here
-// any more.
+// hairpinned are the IPv4 addresses that elements of the sets for hairpins are about.
+func hairpinned(elements []element) (all []netip.Addr) {
+	for _, e := range elements {
+		first, _, shared := e.place()
+		if s, ok := parseSubnets(first.set); shared && ok && s.name == hairpinSet && !s.v6 {
+			a, _ := source(first.key, false)
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// once sorts addresses, and leaves out what is there twice and what is not IPv4.
+func once(all []netip.Addr) []netip.Addr {
+	all = slices.DeleteFunc(all, func(a netip.Addr) bool { return !a.Is4() })
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
+}
+
+// ignoring drops what no DEL can change: the link has gone meanwhile, or nobody may write sysctls here any more.
 func ignoring(err error) error {
 	if link.Gone(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return nil

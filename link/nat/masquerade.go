@@ -61,7 +61,8 @@ func (m Masquerade) put(ctx context.Context, host *link.NS, o link.Owner, addrs 
 	if err != nil || m.Off || len(addrs) == 0 {
 		return err
 	}
-	return m.claim(o, addrs).put(ctx, host, create)
+	_, err = m.claim(o, addrs).put(ctx, host, create)
+	return err
 }
 
 // Verify compares the table with what Ensure made. A difference Is netconf.ErrDifferent.
@@ -103,7 +104,7 @@ func (m Masquerade) Delete(ctx context.Context, host *link.NS, o link.Owner, add
 
 // Collect takes away what is masqueraded for attachments of the network that are not in the list of those that live.
 func (m Masquerade) Collect(ctx context.Context, host *link.NS, network string, alive []types.GCAttachment) error {
-	_, err := collect(ctx, host, network, alive, m.sets(), nil)
+	_, err := collect(ctx, host, network, alive, m.sets())
 	return err
 }
 

@@ -276,15 +276,14 @@ func (p PortMap) put(ctx context.Context, host *link.NS, o link.Owner, addrs []n
 	if err != nil {
 		return netconf.Unchanged(err)
 	}
-	if err := w.put(ctx, host, create); err != nil {
+	removed, err := w.put(ctx, host, create)
+	if err != nil {
 		return err
 	}
 	// After the rules: none of the host's loopback is open without them, and a flow that is forgotten earlier
 	// would begin again without the mapping.
-	for _, to := range targets(addrs) {
-		if err := p.routeLoopback(ctx, host, to.Addr()); err != nil {
-			return err
-		}
+	if err := settle(ctx, host, hairpinned(append(removed, w.elements...))); err != nil {
+		return err
 	}
 	return forget(ctx, host, all, arriving(func(a netip.Addr) (bool, error) { return local(host, a) }))
 }
@@ -300,8 +299,8 @@ func (p PortMap) Verify(_ context.Context, host *link.NS, o link.Owner, addrs []
 		return err
 	}
 	errs := []error{w.verify(host)}
-	for _, to := range targets(addrs) {
-		errs = append(errs, p.verifyLoopback(host, to.Addr()))
+	for _, a := range once(hairpinned(w.elements)) {
+		errs = append(errs, verifyLoopback(host, a))
 	}
 	return netconf.Join(errs...)
 }
@@ -323,9 +322,13 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 		if err == nil && !all {
 			found, err = c.ownedBy(p.sets(), func(e element) bool { return marks(e.owner, o) })
 		}
-		return found, netconf.Join(err, giveBack(ctx, c, host, found))
+		return found, err
 	})
-	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
+	flags := hairpinned(freed)
+	if len(ports) > 0 && !p.NoSNAT { // also when a DEL that ended before this comes again
+		flags = append(flags, to[false].Addr())
+	}
+	return netconf.Join(err, giveBack(ctx, host, flags), forget(ctx, host, mappingsOf(freed), leaving))
 }
 
 // known finds the owner's elements by the mappings and the container's addresses; all tells whether there can be no
@@ -385,6 +388,6 @@ func mappingsOf(elements []element) (all []mapping) {
 
 // Collect takes away the mappings of attachments of the network that are not in the list of those that live.
 func (p PortMap) Collect(ctx context.Context, host *link.NS, network string, alive []types.GCAttachment) error {
-	freed, err := collect(ctx, host, network, alive, p.sets(), giveBack)
-	return netconf.Join(err, forget(ctx, host, mappingsOf(freed), leaving))
+	freed, err := collect(ctx, host, network, alive, p.sets())
+	return netconf.Join(err, giveBack(ctx, host, hairpinned(freed)), forget(ctx, host, mappingsOf(freed), leaving))
 }

@@ -29,39 +29,45 @@ type claim struct {
 }
 
 // put brings the claim's elements into the table, and makes that if need be. With create what is the
-// owner's already is an error that Is netconf.ErrExists; else what is too much is taken away.
-func (w claim) put(ctx context.Context, host *link.NS, create bool) error {
-	return dial(host, func(c *conn) error {
+// owner's already is an error that Is netconf.ErrExists; else what is too much is taken away, and returned.
+func (w claim) put(ctx context.Context, host *link.NS, create bool) (removed []element, err error) {
+	err = dial(host, func(c *conn) error {
 		return c.transact(ctx, "nft claim", func() ([]op, error) {
 			ops, err := c.missingBase(w.needed)
 			if err != nil {
 				return nil, err
 			}
-			changes, err := w.changes(c, create)
+			var add []element
+			if removed, add, err = w.changes(c, create); err != nil {
+				return nil, err
+			}
+			changes, err := c.swap(removed, add)
 			return append(ops, changes...), err
 		})
 	})
+	return removed, err
 }
 
-func (w claim) changes(c *conn, create bool) ([]op, error) {
+// changes are the elements that go and those that come.
+func (w claim) changes(c *conn, create bool) (del, add []element, err error) {
 	if w.overlap != nil {
 		if err := w.overlap(c); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	var add, del, kept []element
+	var kept []element
 	for _, want := range w.elements {
 		have, err := c.mine(want, w.marks)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case have == nil:
 			add = append(add, want)
 			continue
 		case !w.marks(have.owner):
-			return nil, w.conflict(want, *have)
+			return nil, nil, w.conflict(want, *have)
 		case create:
-			return nil, &link.Error{Op: "nft add", Name: want.set, Err: fmt.Errorf("%w: it is this attachment's", netconf.ErrExists)}
+			return nil, nil, &link.Error{Op: "nft add", Name: want.set, Err: fmt.Errorf("%w: it is this attachment's", netconf.ErrExists)}
 		}
 		kept = append(kept, *have)
 		if _, _, shared := want.place(); !shared && !have.equal(want) {
@@ -71,11 +77,11 @@ func (w claim) changes(c *conn, create bool) ([]op, error) {
 	if !create {
 		more, err := w.surplus(c, kept)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		del = append(del, more...)
 	}
-	return c.swap(del, add)
+	return del, add, nil
 }
 
 func (w claim) marks(comment string) bool { return marks(comment, w.owner) }
@@ -225,19 +231,13 @@ func take(ctx context.Context, host *link.NS, look func(c *conn) ([]element, err
 // maxTaken is how many elements go with one batch.
 const maxTaken = 2000
 
-// collect takes away what the network's attachments have in sets and who are not in the list. What before does is done
-// before that; nil: nothing.
-func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []string,
-	before func(ctx context.Context, c *conn, host *link.NS, leaving []element) error) ([]element, error) {
+// collect takes away what the network's attachments have in sets and who are not in the list.
+func collect(ctx context.Context, host *link.NS, network string, valid []types.GCAttachment, sets []string) ([]element, error) {
 	if network == "" || valid == nil {
 		return nil, &link.Error{Op: "collect", Name: network, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig, "the network's name and its list of valid attachments are needed")}
 	}
 	return take(ctx, host, func(c *conn) ([]element, error) {
-		found, err := c.ownedBy(sets, func(e element) bool { return stale(e.owner, network, valid) })
-		if err == nil && before != nil {
-			err = before(ctx, c, host, found)
-		}
-		return found, err
+		return c.ownedBy(sets, func(e element) bool { return stale(e.owner, network, valid) })
 	})
 }
 
