@@ -69,6 +69,35 @@ func TestMACPrecedence(t *testing.T) {
 	}
 }
 
+func TestDefaultMetric(t *testing.T) {
+	t.Parallel()
+	for members, c := range map[string]struct {
+		want  int
+		code  uint
+		words string
+	}{
+		``:                                       {},
+		`,"args":{"cni":{"defaultMetric":4097}}`: {want: 4097},
+		`,"args":{"cni":{"defaultMetric":4294967295}}`: {want: 4294967295},
+		`,"args":{"cni":{"defaultMetric":null}}`:       {},
+		`,"args":{"cni":"text"}`:                       {},
+		`,"args":{"cni":{"defaultMetric":-1}}`:         {0, 6, "args.cni.defaultMetric"},
+		`,"args":{"cni":{"defaultMetric":4294967296}}`: {0, 6, "args.cni.defaultMetric"},
+		`,"args":{"cni":{"defaultMetric":"x"}}`:        {0, 6, "args.cni.defaultMetric"},
+	} {
+		t.Run(members, func(t *testing.T) {
+			t.Parallel()
+			req := ask(t, members, "")
+			if got := req.DefaultMetric(); got != c.want {
+				t.Errorf("%d: expected %d", got, c.want)
+			}
+			if c.code != 0 {
+				rejected(t, req, c.code, c.words)
+			}
+		})
+	}
+}
+
 func TestIPsPrecedence(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

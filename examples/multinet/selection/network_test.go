@@ -185,3 +185,32 @@ func FuzzNetwork(f *testing.F) {
 		}
 	})
 }
+
+// The place of a network's default routes is told to all its plugins, unless the definition says it itself, or has args that
+// take none; no other byte is changed, and the definition is none.
+func TestAttachDefaultMetric(t *testing.T) {
+	t.Parallel()
+	for plugin, want := range map[string]string{
+		`{"type":"a", "big":9007199254740993}`:             `"args":{"cni":{"defaultMetric":4098}}`,
+		`{"type":"a","args":{"cni":{"ips":["10.0.0.1"]}}}`: `"args":{"cni":{"ips":["10.0.0.1"],"defaultMetric":4098}}`,
+		`{"type":"a","args":{"cni":{"defaultMetric":7}}}`:  `"args":{"cni":{"defaultMetric":7}}`,
+		`{"type":"a","args":{"cni":"text"}}`:               `"args":{"cni":"text"}`,
+		`{"type":"a","args":{"x":{"y":1}}}`:                `"x":{"y":1}`,
+	} {
+		n, err := selection.Network([]byte(`{"cniVersion":"1.0.0","name":"n","plugins":[`+plugin+`]}`), "", "1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := string(n.Plugins[0])
+		a, err := selection.Element{Name: "n"}.Attach(n, "net2", selection.Options{DefaultMetric: 4098})
+		if err != nil {
+			t.Errorf("%s: %v", plugin, err)
+		}
+		if got := string(a.Network.Plugins[0]); !strings.Contains(got, want) || strings.Contains(plugin, "big") && !strings.Contains(got, " \"big\":9007199254740993") {
+			t.Errorf("%s: %s", plugin, got)
+		}
+		if string(n.Plugins[0]) != before {
+			t.Errorf("%s: the definition is changed: %s", plugin, n.Plugins[0])
+		}
+	}
+}
