@@ -9,7 +9,8 @@ import (
 
 // DefaultRoutes gives one link of a namespace all default routes of a family: those of the other links are taken away.
 // It is for who attaches several networks and is told which of them leads out. Only the main table is meant; a default
-// route in a table of its own (source routing, a VRF), and one to nowhere (unreachable), stays.
+// route in a table of its own (source routing, a VRF), and one to nowhere (unreachable), stays. Two routes to the halves of all
+// addresses (0.0.0.0/1 and 128.0.0.0/1), as VPNs make them, stand in front of a default route, and count as one.
 //
 // So that no router advertisement brings another default route, accept_ra_defrtr is set to 0 for IPv6, on the other links
 // and, where it gets Routes, on this one.
@@ -22,7 +23,7 @@ type DefaultRoutes struct {
 // LinkRoute is a route with the link that it leads out of.
 type LinkRoute struct {
 	MovedRoute
-	Link string
+	Link string // empty where the kernel does not say it, of a route by a nexthop object
 }
 
 // Replaced is what DefaultRoutes.Ensure has changed. The zero value is nothing.

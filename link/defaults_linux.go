@@ -12,7 +12,8 @@ import (
 )
 
 // Defaults lists the default routes of a family in the main table, in the kernel's order, which is that of their metrics: one
-// for each next hop.
+// for each next hop. One by a nexthop object has no Link where net.ipv4.nexthop_compat_mode is 0, which covers IPv6 too: the
+// kernel does not say then. Two routes to the halves of all addresses, which stand in front of these, are not listed.
 func Defaults(n *NS, v6 bool) ([]LinkRoute, error) {
 	list, err := mainDefaults(n, v6)
 	if err != nil {
@@ -20,18 +21,33 @@ func Defaults(n *NS, v6 bool) ([]LinkRoute, error) {
 	}
 	var out []LinkRoute
 	for _, k := range list {
-		out = append(out, LinkRoute{MovedRoute{k.Route, k.protocol}, linkName(n, k.link)})
+		name := ""
+		if k.link != 0 {
+			name = linkName(n, k.link)
+		}
+		if k.isDefault() {
+			out = append(out, LinkRoute{MovedRoute{k.Route, k.protocol}, name})
+		}
 	}
 	return out, nil
 }
 
+// mainDefaults are the routes of the main table that go everywhere: the default routes, and two to the halves of all addresses,
+// which are one together, whatever links they lead out of.
 func mainDefaults(n *NS, v6 bool) ([]kernelRoute, error) {
-	return routesTo(n, !v6, func(k kernelRoute) bool { return k.isDefault() && k.table() == TableMain && k.link != 0 })
+	list, err := routesTo(n, !v6, func(k kernelRoute) bool { return k.Dst.Bits() <= 1 && k.table() == TableMain })
+	var dsts []Route
+	for _, k := range list {
+		dsts = append(dsts, k.Route)
+	}
+	return slices.DeleteFunc(list, func(k kernelRoute) bool { return !k.isDefault() && !k.isHalf(dsts) }), err
 }
 
 // Ensure makes it so, and says what it has changed. After an error the routes are as they were. Code 7 is for routes that are
 // no default routes of the family, for a link that is not there, and for a gateway that the link has no way to; 103 for a
-// route with next hops behind this link and another one: the kernel can take IPv4's only as a whole.
+// route with next hops behind this link and another one, of which the kernel can take IPv4's only as a whole, and for one by a
+// nexthop object (ip nexthop) that names no link, be it this link's own, or that is IPv4's. IPv6's that names its link and gateway
+// is taken away as any other, and given back without the object.
 func (d DefaultRoutes) Ensure(ctx context.Context, n *NS) (Replaced, error) {
 	l, err := find(n, d.Link)
 	if err == nil && l == nil {
@@ -104,6 +120,9 @@ func (d DefaultRoutes) remove(ctx context.Context, n *NS, l netlink.Link, done *
 		if !d.takes(k.link, l) {
 			continue
 		}
+		if k.link == 0 { // asked to delete it, the kernel would, or take another for it
+			return byObject(k, "is by a nexthop object")
+		}
 		if hops := len(k.raw.MultiPath); hops > 0 && !d.V6 {
 			if i > 0 && sameRaw(list[i-1], k) {
 				continue // went with its first hop
@@ -124,22 +143,24 @@ func (d DefaultRoutes) remove(ctx context.Context, n *NS, l netlink.Link, done *
 			return err
 		}
 	}
-	return d.gone(n, l)
+	return d.gone(n, l, list)
 }
 
-// gone makes sure that nothing was left in the way: the kernel finds no route that is made of nexthop objects (ip nexthop) by
-// its link and gateway, and says so in the words in which it says that one is gone.
-func (d DefaultRoutes) gone(n *NS, l netlink.Link) error {
-	left, err := mainDefaults(n, d.V6)
-	if err != nil {
+// gone makes sure that nothing of what was in the way was left, or has come: the kernel finds no route that is made of nexthop
+// objects by its link and gateway, and says so in the words in which it says that one is gone. Of two halves one may be left.
+func (d DefaultRoutes) gone(n *NS, l netlink.Link, list []kernelRoute) error {
+	left, err := routesTo(n, !d.V6, func(k kernelRoute) bool {
+		return k.table() == TableMain && d.takes(k.link, l) && (k.isDefault() || slices.ContainsFunc(list, func(o kernelRoute) bool { return o.same(k.Route) }))
+	})
+	if err != nil || len(left) == 0 {
 		return err
 	}
-	for _, k := range left {
-		if d.takes(k.link, l) {
-			return &Error{Op: "route del", Name: k.String(), Err: fmt.Errorf("%w: it is still there, and may be made of nexthop objects", ErrNotSupported)}
-		}
-	}
-	return nil
+	return byObject(left[0], "is still there, and may be made of nexthop objects")
+}
+
+// byObject is the error of a route that cannot be taken away and given back.
+func byObject(k kernelRoute, what string) error {
+	return &Error{Op: "route del", Name: k.String(), Err: fmt.Errorf("%w: it %s", ErrNotSupported, what)}
 }
 
 // sameRaw tells whether two are hops of one route.
