@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -12,7 +13,7 @@ import (
 
 // Parent names the link that others are made on.
 type Parent struct {
-	Name        string // also one of its alternative names; empty: that of the default route, IPv4 before IPv6, lowest metric first
+	Name        string // also one of its alternative names; empty: that of the default route, IPv4 before IPv6, lowest metric first; an error for one by a nexthop object that names no link
 	InContainer bool   // look in the container's namespace, not on the host (the default)
 	Key         string // for the texts of errors: the key of the configuration that gives Name, as a JSON path ("master"); may be empty
 }
@@ -166,7 +167,10 @@ func (p Parent) standard(n *NS) (netlink.Link, error) {
 		if err != nil {
 			return nil, &Error{Op: "route list", Name: "default", Err: err}
 		}
-		if index := bestLink(routes); index != 0 {
+		switch index, found := bestRoute(routes); {
+		case found && index == 0:
+			return nil, p.missing("the default route is by a nexthop object, of which the kernel does not say the link; name a parent link")
+		case found:
 			l, err := findIndex(n, index)
 			if err == nil && l == nil {
 				err = p.missing("the link of the default route is gone; name a parent link")
@@ -177,15 +181,18 @@ func (p Parent) standard(n *NS) (netlink.Link, error) {
 	return nil, p.missing("there is no default route to take the parent link from; name a parent link")
 }
 
-// bestLink is the index of the link of the default route with the lowest metric, 0 for none; of one with several next
-// hops it is the first's.
-func bestLink(routes []netlink.Route) (index int) {
+// bestLink is the link of the best default route that names one, 0 for none.
+func bestLink(routes []netlink.Route) int {
+	index, _ := bestRoute(slices.DeleteFunc(slices.Clone(routes), func(r netlink.Route) bool { return firstLink(r) == 0 }))
+	return index
+}
+
+// bestRoute is the index of the link of the default route with the lowest metric. It is 0 for one by a nexthop object where
+// net.ipv4.nexthop_compat_mode is 0: to pass it over for the link of a route that is not in use once put an attachment on another
+// network.
+func bestRoute(routes []netlink.Route) (index int, found bool) {
 	metric := 0
 	for _, r := range routes {
-		at := r.LinkIndex
-		if len(r.MultiPath) > 0 {
-			at = r.MultiPath[0].LinkIndex
-		}
 		if r.Dst != nil {
 			if ones, _ := r.Dst.Mask.Size(); ones != 0 {
 				continue
@@ -194,9 +201,17 @@ func bestLink(routes []netlink.Route) (index int) {
 		if r.Type > unicastRoute {
 			continue // a default route to nowhere: unreachable, blackhole
 		}
-		if at != 0 && (index == 0 || r.Priority < metric) {
-			index, metric = at, r.Priority
+		if !found || r.Priority < metric {
+			index, metric, found = firstLink(r), r.Priority, true
 		}
 	}
-	return index
+	return index, found
+}
+
+// firstLink is what a route leads out of; with several next hops it is the first's link.
+func firstLink(r netlink.Route) int {
+	if len(r.MultiPath) > 0 {
+		return r.MultiPath[0].LinkIndex
+	}
+	return r.LinkIndex
 }
