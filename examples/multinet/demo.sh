@@ -14,8 +14,8 @@ if [ -z "${DEMO_INSIDE:-}" ]; then
   trap 'rm -rf "$work"' EXIT
   echo "# build multinet, the plugins bridge, macvlan, host-local and static, and the API server of the tests"
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" . ./kube/kubetest/fakeapi
-  CGO_ENABLED=0 go build -C ../.. -trimpath -ldflags '-s -w' -o "$work/bin/" \
-    ./examples/plugins/{bridge,macvlan,host-local,static}
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" \
+    github.com/cnikit/cnikit/examples/plugins/{bridge,macvlan,host-local,static}
   DEMO_INSIDE=$work unshare --net --mount --propagation private bash "$0"
   exit
 fi

@@ -12,7 +12,7 @@ if [ -z "${BENCH_INSIDE:-}" ]; then
   export CGO_ENABLED=0 BENCH_INSIDE=$work
   go build -C tools -trimpath -ldflags '-s -w' -o "$work/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
   go build -C .. -trimpath -ldflags '-s -w' -o "$work/multinet" .
-  go build -C ../../.. -trimpath -ldflags '-s -w' -o "$work/plugins/" ./examples/plugins/macvlan
+  go build -C .. -trimpath -ldflags '-s -w' -o "$work/plugins/" github.com/cnikit/cnikit/examples/plugins/macvlan
   go build -o "$work/bench" .
   unshare --net --mount --propagation private bash run.sh "$@"
   exit
