@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/cnikit/cnikit/link"
@@ -313,56 +314,51 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 		addrs = nil // a DEL must not fail for what ADD refused
 	}
 	to := targets(addrs)
-	ports, err := p.expand(to)
+	w, _, err := p.claim(o, addrs)
 	if err != nil {
-		ports = nil
+		w = claim{}
 	}
 	freed, err := take(ctx, host, func(c *conn) ([]element, error) {
-		found, all, err := known(c, o, ports, to)
+		found, all, err := known(c, w, to)
 		if err == nil && !all {
 			found, err = c.ownedBy(p.sets(), func(e element) bool { return marks(e.owner, o) })
 		}
 		return found, err
 	})
 	flags := hairpinned(freed)
-	if len(ports) > 0 && !p.NoSNAT { // also when a DEL that ended before this comes again
+	if len(w.elements) > 0 && !p.NoSNAT { // also when a DEL that ended before this comes again
 		flags = append(flags, to[false].Addr())
 	}
 	return netconf.Join(err, giveBack(ctx, host, flags), forget(ctx, host, mappingsOf(freed), leaving))
 }
 
-// known finds the owner's elements by the mappings and the container's addresses; all tells whether there can be no
-// others.
-func known(c *conn, o link.Owner, ports [][]mapping, to map[bool]netip.Prefix) (found []element, all bool, err error) {
-	var keys []element
-	for _, families := range ports {
-		for _, m := range families {
-			keys = append(keys, m.element())
-		}
-	}
-	n := len(keys) // the rest may be there or not
+// known finds the owner's elements by what he should have, and by what other options would have made of it; all tells
+// whether there can be no others. Where one that he should have is not there, or not where it is looked for, there can.
+func known(c *conn, w claim, to map[bool]netip.Prefix) (found []element, all bool, err error) {
+	keys := slices.Clone(w.elements)
 	for _, target := range to {
 		for _, subnet := range []netip.Prefix{target, loopback, netip.PrefixFrom(target.Addr(), 0)} {
-			if subnet.Addr().Is4() == target.Addr().Is4() {
-				e, _ := within(hairpinSet, target.Addr(), subnet)
+			e, _ := within(hairpinSet, target.Addr(), subnet)
+			there := slices.ContainsFunc(keys, func(k element) bool { return k.set == e.set && bytes.Equal(k.key, e.key) })
+			if !there && subnet.Addr().Is4() == target.Addr().Is4() {
 				keys = append(keys, e)
 			}
 		}
 	}
 	for i, key := range keys {
-		have, err := c.mine(key, func(comment string) bool { return marks(comment, o) })
+		have, err := c.mine(key, w.marks)
 		if err != nil {
 			return nil, false, err
 		}
-		ours := have != nil && marks(have.owner, o)
-		if i < n && (!ours || !bytes.Equal(key.value, have.value)) { // also where the address is not known
+		ours := have != nil && w.marks(have.owner)
+		if i < len(w.elements) && (!ours || !bytes.Equal(key.value, have.value)) {
 			return nil, false, nil
 		}
 		if ours {
 			found = append(found, *have)
 		}
 	}
-	return found, n > 0, nil
+	return found, len(w.elements) > 0, nil
 }
 
 // mappingsOf are the mappings that elements stand for.
