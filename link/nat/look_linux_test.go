@@ -71,6 +71,25 @@ func TestVerifyAndEnsureSeeWhatACommentHides(t *testing.T) {
 	}
 }
 
+// An expression with more than ours, as the flags behind a masquerade, is another rule.
+func TestARuleWithMoreThanOursIsAnother(t *testing.T) {
+	l := newLab(t)
+	a := l.container(2)
+	masquerade(t, l, a)
+	m := nat.Masquerade{}
+	shell(t, `H=$(nft -a list chain inet cnikit outgoing | grep masquerade); C=$(echo "$H" | sed 's/.*comment \("[^"]*"\).*/\1/')
+		nft replace rule inet cnikit outgoing handle ${H##*handle } masquerade random comment "$C"`)
+	if err := m.Verify(t.Context(), l.host, a.Owner, a.addrs); !errors.Is(err, netconf.ErrDifferent) || !contains(err.Error(), "another rule") {
+		t.Errorf("CHECK: %v", err)
+	}
+	if err := m.Ensure(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Error(err)
+	}
+	if err := m.Verify(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+		t.Error(err)
+	}
+}
+
 // A chain of somebody's in our table is his: it neither makes CHECK fail nor each ADD begin anew, and stays.
 func TestAChainOfAnotherInTheTableStays(t *testing.T) {
 	l := newLab(t)
