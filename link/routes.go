@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -117,6 +118,19 @@ func routeType(t int) string {
 
 // isDefault tells whether the route goes everywhere.
 func (r Route) isDefault() bool { return r.Dst.Bits() == 0 }
+
+// otherHalf is the destination that makes a pair with p. A family has two of this length.
+func otherHalf(p netip.Prefix) netip.Prefix {
+	bytes := p.Addr().AsSlice()
+	bytes[0] ^= 0x80
+	other, _ := netip.AddrFromSlice(bytes) // as long as it was
+	return netip.PrefixFrom(other, 1)
+}
+
+// isHalf tells whether a route is one of a pair in a list.
+func (r Route) isHalf(list []Route) bool {
+	return r.Dst.Bits() == 1 && slices.ContainsFunc(list, func(o Route) bool { return o.Dst == otherHalf(r.Dst) && o.table() == r.table() })
+}
 
 // table is the table with its default.
 func (r Route) table() int {

@@ -2,7 +2,6 @@ package link
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/cnikit/cnikit/netconf"
@@ -11,19 +10,6 @@ import (
 
 // What goes everywhere: a default route, or two that lead to the halves of all addresses, as VPNs make them. Such a pair stands
 // in front of a default route whatever the metrics are.
-
-// otherHalf is the destination that makes a pair with p. A family has two of this length.
-func otherHalf(p netip.Prefix) netip.Prefix {
-	bytes := p.Addr().AsSlice()
-	bytes[0] ^= 0x80
-	other, _ := netip.AddrFromSlice(bytes) // as long as it was
-	return netip.PrefixFrom(other, 1)
-}
-
-// isHalf tells whether a route is one of a pair in a list.
-func (r Route) isHalf(list []Route) bool {
-	return r.Dst.Bits() == 1 && slices.ContainsFunc(list, func(o Route) bool { return o.Dst == otherHalf(r.Dst) && o.table() == r.table() })
-}
 
 // everywhere are the routes of other links that go everywhere. A route by a nexthop object names no link where
 // net.ipv4.nexthop_compat_mode is 0, and ours never are by one: it is another's.
