@@ -12,6 +12,14 @@ const stateKey = "link.addresses."
 
 func (a Addresses) name(req *netconf.Request) string { return ifName(req, a.Interface) }
 
+// asked is the step with what the caller asks for.
+func (a Addresses) asked(req *netconf.Request) Addresses {
+	if metric := req.DefaultMetric(); metric > 0 {
+		a.DefaultMetric, a.ranked = metric, true
+	}
+	return a
+}
+
 // Add puts the addresses and routes of req.Result on the interface and sets it up. It writes the interface
 // into those addresses, and into the routes what was decided about them: metric, scope, and in a chained
 // plugin the gateway. In a chained plugin, whose interface is in req.Prev, the addresses move there, since
@@ -53,7 +61,10 @@ func (a Addresses) prepare(req *netconf.Request, index int, chained bool) (*Addr
 		return nil, nil, &Error{Op: "add addresses to", Name: name, Err: netconf.Errorf(netconf.CodeInvalidNetworkConfig,
 			"no interface of this name with a sandbox is in the result: the step that makes the link comes first")}
 	}
-	plan, err := a.Plan(name, req.Result, req.Prev)
+	plan, err := a.asked(req).Plan(name, req.Result, req.Prev)
+	if err == nil {
+		err = req.Rejected()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +110,7 @@ func (a Addresses) Check(ctx context.Context, req *netconf.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.made(name, req.Prev).Verify(ctx, n, name)
+	return a.asked(req).made(name, req.Prev).Verify(ctx, n, name)
 }
 
 // Del takes the addresses and routes off the interface, if it is still there: those that a chained Add
@@ -124,9 +135,9 @@ func (a Addresses) Del(ctx context.Context, req *netconf.Request) error {
 	case req.Network.IPAM.Type == dhcp:
 		return a.forRelease(ctx, req)
 	case netconf.Attached(req.Result, name) >= 0:
-		plan = a.made(name, req.Result)
+		plan = a.asked(req).made(name, req.Result)
 	case netconf.Attached(req.Prev, name) >= 0 && (req.Result == nil || len(req.Result.IPs) == 0):
-		plan, labelled = a.made(name, req.Prev), true
+		plan, labelled = a.asked(req).made(name, req.Prev), true
 	default: // also the rollback of a chained Add that did not come to save
 		return nil
 	}
