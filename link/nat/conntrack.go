@@ -1,10 +1,12 @@
 package nat
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/cnikit/cnikit/link"
@@ -56,6 +58,35 @@ func arriving(isLocal func(netip.Addr) (bool, error)) judge {
 // leaving forgets what goes where the port led.
 func leaving(m mapping, f flow) (bool, error) { return f.replyFrom == m.to, nil }
 
+// unserved are the mappings of UDP that nobody has, or that lead elsewhere by now: a DEL that ended before it forgot
+// their flows has freed them, and the one that comes again finds nothing else to go by.
+func unserved(host *link.NS, all []mapping) (out []mapping, err error) {
+	all = slices.DeleteFunc(all, func(m mapping) bool { return m.protocol != udp })
+	if len(all) == 0 {
+		return nil, nil
+	}
+	err = dial(host, func(c *conn) error {
+		if _, err := c.generation(); err != nil {
+			return err
+		}
+		for _, m := range all {
+			e := m.element()
+			have, err := c.find(e.set, e.key)
+			if err != nil {
+				return err
+			}
+			if have == nil || !bytes.Equal(have.value, e.value) {
+				out = append(out, m)
+			}
+		}
+		return nil
+	})
+	if absent(err) {
+		return nil, nil
+	}
+	return out, err
+}
+
 // forget takes flows of UDP out of the connection tracking. A kernel without a way to do so keeps them.
 func forget(ctx context.Context, host *link.NS, all []mapping, stale judge) error {
 	byFamily := map[bool][]mapping{}
@@ -94,6 +125,9 @@ func (c *conn) forget(ctx context.Context, v6 bool, mapped []mapping, stale judg
 			}
 			if err != nil {
 				return err
+			}
+			if is {
+				break // the same mapping may be there twice
 			}
 		}
 	}

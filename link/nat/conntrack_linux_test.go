@@ -1,10 +1,13 @@
 package nat_test
 
 import (
+	"context"
+	"errors"
 	"net"
 	"testing"
 
 	"github.com/cnikit/cnikit/link/nat"
+	"github.com/cnikit/cnikit/netconf"
 )
 
 // stubborn is a sender of UDP that never pauses and keeps its port: a flow that does not end.
@@ -98,4 +101,50 @@ func TestUDPFlowThroughTheHostStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(t, flow, "client 192.0.2.1")
+}
+
+// A DEL that ended between its change and its flows, and comes again, forgets them too, though it finds nothing that is its
+// owner's any more; but not one to a container that has the port now.
+func TestUDPFlowAfterADelThatComesAgain(t *testing.T) {
+	l := newLab(t)
+	a, b := l.container(2), l.container(3)
+	serve(t, a.NS, "udp", 53, "a")
+	serve(t, b.NS, "udp", 53, "b")
+	serve(t, nil, "udp", 8053, "host")
+	for _, p := range []nat.PortMap{portMap("udp:8053:53"), portMap("tcp:8053:53", "udp:8053:53@192.0.2.1")} {
+		create(t, l, a, p)
+		flow := stubborn(t, l, nil, "192.0.2.1:8053")
+		says(t, flow, "a 192.0.2.9")
+		broken := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+			if op == "conntrack delete" {
+				return errors.New("ended")
+			}
+			return nil
+		})
+		if err := p.Delete(broken, l.host, a.Owner, a.addrs); err == nil {
+			t.Error("DEL was not harmed")
+		}
+		if have := flow(); have != "a 192.0.2.9" {
+			t.Errorf("%q: the flow is forgotten already, so it shows nothing", have)
+		}
+		if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+			t.Error(err)
+		}
+		says(t, flow, "host 192.0.2.9")
+		// A third DEL comes when the port is another's, and one when it leads to the same address again.
+		for _, now := range []*container{b, {a.NS, l.owner("again"), a.addrs}} {
+			create(t, l, now, p)
+			flow()
+			before := shell(t, "conntrack -L -o id -p udp 2>/dev/null | grep -o 'dport=8053.*id=.*'")
+			if err := p.Delete(t.Context(), l.host, a.Owner, a.addrs); err != nil {
+				t.Error(err)
+			}
+			if after := shell(t, "conntrack -L -o id -p udp 2>/dev/null | grep -o 'dport=8053.*id=.*'"); after != before {
+				t.Errorf("before\n%safter\n%s", before, after)
+			}
+			if err := p.Delete(t.Context(), l.host, now.Owner, now.addrs); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -314,9 +314,9 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 		addrs = nil // a DEL must not fail for what ADD refused
 	}
 	to := targets(addrs)
-	w, _, err := p.claim(o, addrs)
+	w, mapped, err := p.claim(o, addrs)
 	if err != nil {
-		w = claim{}
+		w, mapped = claim{}, nil
 	}
 	freed, err := take(ctx, host, func(c *conn) ([]element, error) {
 		found, all, err := known(c, w, to)
@@ -329,7 +329,8 @@ func (p PortMap) Delete(ctx context.Context, host *link.NS, o link.Owner, addrs 
 	if len(w.elements) > 0 && !p.NoSNAT { // also when a DEL that ended before this comes again
 		flags = append(flags, to[false].Addr())
 	}
-	return netconf.Join(err, giveBack(ctx, host, flags), forget(ctx, host, mappingsOf(freed), leaving))
+	closed, lookErr := unserved(host, mapped)
+	return netconf.Join(err, giveBack(ctx, host, flags), lookErr, forget(ctx, host, append(mappingsOf(freed), closed...), leaving))
 }
 
 // known finds the owner's elements by what he should have, and by what other options would have made of it; all tells
