@@ -37,6 +37,8 @@ func (p *AddressPlan) missing(_ *NS, l netlink.Link) ([]Route, error) {
 	return nil, noAddresses(l.Attrs().Name)
 }
 
+func (p *AddressPlan) unshared(*NS) error { return noAddresses("") }
+
 func noAddresses(name string) error {
 	return &Error{Op: "addresses of", Name: name, Err: ErrNotSupported}
 }

@@ -201,6 +201,26 @@ func (p *AddressPlan) missing(n *NS, l netlink.Link) (list []Route, err error) {
 	return list, nil
 }
 
+// unshared is an error for a route to nowhere that is ours already: it is another attachment's, and goes with it. Taken for one's
+// own, it once was gone without a word while the second attachment lived, whose traffic left then.
+func (p *AddressPlan) unshared(n *NS) error {
+	for _, r := range p.Routes {
+		if r.Type == RouteUnicast {
+			continue
+		}
+		there, err := anyRoutesTo(n, r.Dst.Addr().Is4(), func(k kernelRoute) bool {
+			return k.protocol == Protocol && k.Type == r.Type && k.same(r)
+		})
+		if err == nil && len(there) > 0 {
+			err = &Error{Op: "route add", Name: r.String(), Err: fmt.Errorf("%w: it is another attachment's of this container, with which it would go", netconf.ErrExists)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // remove deletes the route, by all that tells it from others.
 func (k kernelRoute) remove(ctx context.Context, n *NS, name string) error {
 	err := alter(ctx, "route del", fmt.Sprintf("%s dev %s", k.Route, name), func() error { return n.Handle().RouteDel(&k.raw) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cnikit/cnikit/link"
 	"github.com/cnikit/cnikit/netconf"
+	"github.com/cnikit/cnikit/skel"
 	"github.com/cnikit/cnikit/skel/skeltest"
 )
 
@@ -81,6 +82,42 @@ func TestRoutesToNowhereOfOthers(t *testing.T) {
 	if diff := before.Diff(layer3(container)); diff != "" {
 		t.Errorf("changed:\n%s", diff)
 	}
+}
+
+// TestRoutesToNowhereOfTwoAttachments: the second took the first one's for its own, without a word, and it went with the first
+// one's DEL: what it should have stopped left the container.
+func TestRoutesToNowhereOfTwoAttachments(t *testing.T) {
+	parallelNS(t)
+	container, _, p, call := changer(t, nowhere())
+	container.Run("sh", "-ec", "ip link add net1 type dummy 2>/dev/null || ip link add net1 type veth peer name p1; ip link set net1 up")
+	other := func(r ...link.Route) (skel.Plugin[struct{}], skeltest.Call) {
+		q := plugin(link.Routes{Routes: r})
+		q.Kind = skel.Chained
+		second := call
+		second.IfName = "net1"
+		second.Prev = `{"cniVersion":"1.1.0","interfaces":[{"name":"net1","sandbox":"` + container.Path + `"}]}`
+		return q, second
+	}
+	a := call.Run(t.Context(), t, p).OK(t)
+	live := layer3(container)
+	for _, r := range nowhere().Routes[:6] {
+		q, second := other(link.Route{Dst: prefix("192.0.2.0/25"), Type: link.RouteBlackhole}, r)
+		second.Run(t.Context(), t, q).Fails(t, netconf.CodeExists, r.Dst.Addr().String(), "another attachment")
+		second.With(netconf.Del).Run(t.Context(), t, q).OK(t)
+		if diff := live.Diff(layer3(container)); diff != "" {
+			t.Errorf("%s: changed:\n%s", r, diff)
+		}
+	}
+	call.With(netconf.Check).WithPrev(a).Run(t.Context(), t, p).OK(t)
+	q, second := other(nowhere().Routes[0])
+	beside := nowhere().Routes[0]
+	beside.Metric = 9
+	q9, _ := other(beside)
+	second.Run(t.Context(), t, q9).OK(t) // another route
+	second.With(netconf.Del).Run(t.Context(), t, q9).OK(t)
+	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	second.Run(t.Context(), t, q).OK(t)
+	second.With(netconf.Del).Run(t.Context(), t, q).OK(t)
 }
 
 func TestRouteType(t *testing.T) {

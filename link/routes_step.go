@@ -13,7 +13,8 @@ import (
 // Routes puts routes on a link of the container that are the plugin's own, besides those of the result, which are
 // [Addresses]'. They are in the result then, but for those to nowhere ([RouteBlackhole] and the like), for which a result has
 // no word. Routes of ours carry the number [Protocol]; DEL takes away those that Add made. A route to nowhere belongs to no
-// link: it is the namespace's, and goes with the attachment that asked for it first.
+// link: it is the namespace's, and like a rule ([Rules]) no two attachments can have the same one. One that is not ours, but the
+// container's own, will do.
 type Routes struct {
 	Interface     string  // the link in the container; default: CNI_IFNAME
 	Routes        []Route // those without a gateway are made first
@@ -106,7 +107,8 @@ type laid struct {
 
 func (r Routes) key(req *netconf.Request) string { return "link.routes." + ifName(req, r.Interface) }
 
-// Add is Ensure, with the routes noted in the result. A second one is an error that Is netconf.ErrExists.
+// Add is Ensure, with the routes noted in the result. A second one is an error that Is netconf.ErrExists, and so is a route to
+// nowhere that another attachment has made.
 func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 	if len(r.Routes) == 0 {
 		return nil
@@ -121,6 +123,9 @@ func (r Routes) Add(ctx context.Context, req *netconf.Request) error {
 	if err == nil {
 		before = laid{linkID: idOf(n, l)}
 		before.Routes, err = plan.missing(n, l)
+	}
+	if err == nil {
+		err = plan.unshared(n)
 	}
 	if err == nil {
 		err = keep(req, r.key(req), before)
