@@ -124,7 +124,7 @@ func (d Device) GC(ctx context.Context, req *netconf.Request) error {
 				return err
 			}
 			o := Owner{Network: req.Network.Name, ContainerID: containerID, IfName: ifname}
-			return d.bringFrom(ctx, &place{claim: claim{Owner: o}, host: host}, was)
+			return d.bringFrom(ctx, &place{claim: claim{Owner: o, marked: true}, host: host}, was) // marked: hardware is not waited for, once for each
 		}))
 		if host, labels, err = staleLabels(req); err != nil {
 			return netconf.Join(append(errs, err)...)

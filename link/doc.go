@@ -5,7 +5,7 @@
 // [Routes], [Rules], [Neighbours], [SourceRouting] (tables of routes for the addresses of a second interface),
 // [Bandwidth] (on the host, of a veth pair). [DefaultRoutes] says which of several links leads out.
 //
-// [Loopback] sets a container's lo up.
+// [Loopback] sets a container's lo up. [Device] moves a link of the host's into the container, and back.
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
 // link is, and each kind of link ([Macvlan], [IPvlan], [VLAN], [Dummy], [Veth], [Bridge]) has
@@ -32,8 +32,9 @@
 //     a foreign eth0 (code 100) take that away. Who wipes the label of his link keeps it until his
 //     namespace goes, and harms nobody else. On the host nothing goes on the word of a prevResult, which
 //     may name the uplink.
-//   - A link is born in its namespace under its final name, down. Nothing is moved or renamed, except on
-//     kernels before 6.15 where the host has a link of the name that the container's shall get.
+//   - A link is born in its namespace under its final name, down. Nothing but a
+//     [Device] is moved or renamed, except on kernels before 6.15 where the host has a link of the name that the container's
+//     shall get.
 //   - An interrupted dump is begun again and never used half.
 //   - The caller's threads stay where they are: a netlink handle needs none in the namespace, and
 //     what does ([NS.Do], [NS.Sysctl]) has one of its own.
