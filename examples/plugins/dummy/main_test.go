@@ -94,7 +94,6 @@ func TestConfigurationOfTheReferencePlugin(t *testing.T) {
 		{name: "mac of the runtime", conf: ipamSection + `,"runtimeConfig":{"mac":"02:00:00:00:00:04"}`, words: "02:00:00:00:00:04"},
 		{name: "no ipam", conf: `"mtu":1500`, code: netconf.CodeInvalidNetworkConfig, words: `"ipam"`},
 		{name: "ipam without a type", conf: `"ipam":{}`, code: netconf.CodeInvalidNetworkConfig, words: `"ipam"`},
-		{name: "no such ipam", conf: `"ipam":{"type":"nowhere"}`, code: netconf.CodeIOFailure, words: "nowhere"},
 		{name: "mtu out of range", conf: ipamSection + `,"mtu":67`, code: netconf.CodeInvalidNetworkConfig, words: "mtu 67"},
 		{name: "what is no MAC", conf: ipamSection + `,"mac":"02:00"`, code: netconf.CodeInvalidNetworkConfig, words: "mac"},
 		{name: "no addresses", conf: ipamSection, answer: `{"cniVersion":"1.0.0"}`, code: netconf.CodeBadDelegate, words: "no address"},
