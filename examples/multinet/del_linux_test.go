@@ -225,12 +225,13 @@ func TestUpgradeGC(t *testing.T) {
 	w.multus("c1")
 	w.multus("c2")
 	w.write("cni/c3", "[]")
+	w.write("cni/README", "of whoever looks after this node") // it was moved aside
 	w.write("cni/c4", `[{"Bytes":"eyJuYW1lIjoiYSIsInR5cGUiOiJzcHkifQ==","macRequest":"x;y"}]`)
 	w.gc("c1").OK(t)
 	if got := w.log(); !strings.HasPrefix(got, "DEL foo0, DEL net1, DEL eth0") || strings.Count(got, "DEL") != 3 {
 		t.Error(got)
 	}
-	if names := w.names("cni"); strings.Join(names, " ") != "c3.bad c4.bad outer:c1:eth0.record results" {
+	if names := w.names("cni"); strings.Join(names, " ") != "README c3.bad c4.bad outer:c1:eth0.record results" {
 		t.Errorf("%q", names)
 	}
 	w.write("cni/c1", "[")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -115,6 +116,9 @@ func (m multinet) adoptAll(ctx context.Context, req *netconf.Request) error {
 		}
 		err := m.adopt(ctx, own)
 		if errors.Is(err, delegate.ErrBadRecord) && !lives { // the networks' GC frees what it had
+			if text, _ := readRecord(m.multusFile(own)); !bytes.HasPrefix(text, []byte("[")) { // what cannot be read is left
+				continue // it is no record: whose it is nobody knows
+			}
 			req.Warn("a dead container's record cannot be used", "error", err.Error())
 			err = setAside(ctx, m.multusFile(own))
 		}
