@@ -82,6 +82,32 @@ func TestDevices(t *testing.T) {
 	w.clean()
 }
 
+// TestDevicesGC: what describes a dead pod's device is removed by GC, what describes a living one's is not.
+func TestDevicesGC(t *testing.T) {
+	w := withDevices(t, "vendor.example/devices-gc", "0000:02:00.1")
+	path := device.Files{}.Path("c1gc", "net1")
+	dp := filepath.Join(device.InfoDir, "dp")
+	if err := os.MkdirAll(dp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dp, "vendor.example-devices-gc-0000:02:00.1-device.json"), []byte(`{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:02:00.1"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.pod("nic")
+	add := w.call(netconf.Add)
+	add.ContainerID = "c1gc"
+	add.Run(t.Context(), t, w.run).OK(t)
+	w.gc("c1gc").OK(t)
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("it lives: %v", err)
+	}
+	w.gc().OK(t)
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", path, err)
+	}
+	w.clean()
+}
+
 // TestDevicesRefused: before a plugin runs.
 func TestDevicesRefused(t *testing.T) {
 	t.Parallel()
