@@ -87,8 +87,7 @@ func (c *conn) settle(ctx context.Context, host *link.NS, a netip.Addr) error {
 		if err != nil || !needed && !alone {
 			return err
 		}
-		err = setLoopback(ctx, host, key, needed)
-		if err != nil {
+		if err := setLoopback(ctx, host, key, needed); err != nil {
 			return err
 		}
 		if now, err := c.needsLoopback(a); err != nil || now == needed {
