@@ -146,8 +146,10 @@ func (p *AddressPlan) verifySettled(ctx context.Context, n *NS, l netlink.Link) 
 		if err != nil {
 			return err
 		}
-		switch state := now.Attrs().OperState; state {
-		case netlink.OperUp, netlink.OperUnknown: // unknown: the kind has no states, as dummy
+		switch state := now.Attrs().OperState; {
+		case state == netlink.OperUp, state == netlink.OperUnknown: // unknown: the kind has no states, as dummy
+		case l.Type() == tapKind: // it is up, and detection ends, while a program has it open, which comes and goes
+			return nil
 		default:
 			waiting = different(name, "operational state", "up", state)
 			return errPending

@@ -143,7 +143,7 @@ func (b Loopback) Delete(ctx context.Context, container *NS, o Owner) error {
 		return err
 	}
 	lab, ok := parseAlias(l.Attrs().Alias)
-	if !ok || lab.Role != LoopbackRole || !lab.of(o) {
+	if !ok || !lab.of(o) {
 		return nil
 	}
 	return b.lower(ctx, container, l)

@@ -31,6 +31,7 @@ var conformed = []struct {
 	{name: "vlan", keys: `"master":"p0","vlanId":7,"ipam":` + hostLocal, parent: "p0", single: true, setup: needed},
 	{name: "dummy", keys: `"ipam":` + hostLocal, setup: needed},
 	{name: "host-device", keys: `"device":"p0","ipam":` + hostLocal, parent: "p0"},
+	{name: "tap", keys: `"mtu":1400,"owner":107,"ipam":` + hostLocal, parent: "p0"},
 	{name: "host-local", kind: skel.IPAM, keys: `"ipam":{"type":"host-local","routes":[{"dst":"0.0.0.0/0"}],
 		"ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00:1::/64"}]]}`},
 	{name: "static", kind: skel.IPAM, stateless: true, keys: `"ipam":{"type":"static","routes":[{"dst":"0.0.0.0/0"}],
