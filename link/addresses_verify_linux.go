@@ -61,6 +61,10 @@ func (p *AddressPlan) verifyAddresses(n *NS, l netlink.Link) (errs []error) {
 }
 
 func (p *AddressPlan) verifyRoutes(n *NS, l netlink.Link) (errs []error, err error) {
+	vrf, err := vrfOf(n, l)
+	if err != nil {
+		return nil, err
+	}
 	for _, v4 := range []bool{true, false} {
 		if !p.routes(v4) {
 			continue
@@ -68,6 +72,11 @@ func (p *AddressPlan) verifyRoutes(n *NS, l netlink.Link) (errs []error, err err
 		have, err := anyRoutesTo(n, v4, func(k kernelRoute) bool { return k.near(l) })
 		if err != nil {
 			return nil, err
+		}
+		for i, k := range have {
+			if vrf != nil && k.table() == int(vrf.Table) {
+				have[i].Table = TableMain // VRF has moved it
+			}
 		}
 		for _, want := range p.Routes {
 			if want.Dst.Addr().Is4() != v4 {

@@ -3,7 +3,7 @@
 //
 // What is put on a link that another plugin made, in a chain, has types of its own: [Tune] (its attributes), [Sysctls],
 // [Routes], [Rules], [Neighbours], [SourceRouting] (tables of routes for the addresses of a second interface),
-// [Bandwidth] (on the host, of a veth pair). [DefaultRoutes] says which of several links leads out.
+// [VRF] (a routing domain of its own), [Bandwidth] (on the host, of a veth pair). [DefaultRoutes] says which of several links leads out.
 //
 // [Loopback] sets a container's lo up. [Device] moves a link of the host's into the container, and back.
 //
