@@ -1,6 +1,8 @@
 package link_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,14 +51,46 @@ func TestBandwidthLeavesAnEmptyIngress(t *testing.T) {
 	}
 }
 
-// TestBandwidthIngressOfOthersSince: filters that somebody has put into our clsact keep it.
-func TestBandwidthIngressOfOthersSince(t *testing.T) {
-	_, p, call := shaped(t, both)
+// TestBandwidthFiltersOfOthersSince: filters that somebody has put into our clsact keep it, on either side of it.
+func TestBandwidthFiltersOfOthersSince(t *testing.T) {
+	for _, side := range []string{"ingress", "egress"} {
+		t.Run(side, func(t *testing.T) {
+			_, p, call := shaped(t, both)
+			call.Run(t.Context(), t, p).OK(t)
+			skeltest.Host(t, "tc", "filter", "add", "dev", "vh", side, "prio", "7", "protocol", "ip", "u32", "match", "ip", "dst", "192.0.2.1", "flowid", "1:1")
+			call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
+			if now := skeltest.Host(t, "tc", "filter", "show", "dev", "vh", side); !strings.Contains(now, "c0000201") {
+				t.Errorf("filters: %s", now)
+			}
+			if now := skeltest.Host(t, "tc", "filter", "show", "dev", "vh", "ingress"); strings.Contains(now, "mirred") {
+				t.Errorf("filters: %s", now)
+			}
+			skeltest.Host(t, "ip", "link", "del", "vh")
+		})
+	}
+}
+
+// TestBandwidthNoteOfAnotherLink: the namespace was made anew, and no DEL came. The note of the first pair is none of the second's:
+// an ADD that ends between its clsact and the first filter takes that away.
+func TestBandwidthNoteOfAnotherLink(t *testing.T) {
+	_, p, call := shaped(t, link.Bandwidth{Egress: both.Egress})
 	call.Run(t.Context(), t, p).OK(t)
-	skeltest.Host(t, "tc", "filter", "add", "dev", "vh", "ingress", "prio", "7", "protocol", "ip", "u32", "match", "ip", "dst", "192.0.2.1", "flowid", "1:1")
-	call.With(netconf.Del).Run(t.Context(), t, p).OK(t)
-	if now := skeltest.Host(t, "tc", "filter", "show", "dev", "vh", "ingress"); !strings.Contains(now, "c0000201") || strings.Contains(now, "mirred") {
-		t.Errorf("filters: %s", now)
+	skeltest.Host(t, "ip", "link", "del", "vh")
+	skeltest.Host(t, "ip", "link", "del", link.Owner{Network: "net", ContainerID: call.ContainerID, IfName: "eth0"}.IfbName())
+	_, _, again := shaped(t, link.Bandwidth{Egress: both.Egress})
+	again.ContainerID = call.ContainerID
+	before := tc(t)
+	ctx := netconf.WithFault(t.Context(), func(_ context.Context, op string) error {
+		if strings.HasPrefix(op, "filter add") {
+			return errors.New("broken off")
+		}
+		return nil
+	})
+	if a := again.Run(ctx, t, p); a.Exit == 0 {
+		t.Error("ADD did not break off")
+	}
+	if now := tc(t); now != before {
+		t.Errorf("%s\nbefore:\n%s", now, before)
 	}
 }
 

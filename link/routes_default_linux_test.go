@@ -84,3 +84,39 @@ func TestRoutesSecondDefaultInDisguise(t *testing.T) {
 		}
 	}
 }
+
+// TestRoutesHalvesThatAreNoPair: a half of another link whose other half is in another table, or is out of another link, is no
+// default route, and neither are ours in two tables. Of pairs in two tables each counts where it is.
+func TestRoutesHalvesThatAreNoPair(t *testing.T) {
+	parallelNS(t)
+	gw := netip.MustParseAddr("10.2.2.1")
+	route := func(dst string, table int) link.Route {
+		return link.Route{Dst: prefix(dst), Gateway: gw, Metric: 2, Table: table}
+	}
+	pair := []link.Route{route("0.0.0.0/1", 0), route("128.0.0.0/1", 0)}
+	for name, c := range map[string]struct {
+		setup   string
+		ours    []link.Route
+		refused bool
+	}{
+		"others, in two tables":         {"ip route add 0.0.0.0/1 via 10.1.1.1 metric 5; ip route add 128.0.0.0/1 via 10.1.1.1 metric 5 table 77", pair, false},
+		"others, out of two links":      {"ip link add net2 type veth peer name p2; ip link set net2 up; ip route add 0.0.0.0/1 via 10.1.1.1 metric 5; ip route add 128.0.0.0/1 dev net2 metric 5", pair, false},
+		"others, a pair":                {"ip route add 0.0.0.0/1 via 10.1.1.1 metric 5; ip route add 128.0.0.0/1 via 10.1.1.1 metric 5", pair, true},
+		"others, a pair in the table":   {"ip route add 0.0.0.0/1 via 10.1.1.1 metric 5 table 77; ip route add 128.0.0.0/1 via 10.1.1.1 metric 5 table 77", pair, false},
+		"ours, in two tables":           {"ip route add default via 10.1.1.1", []link.Route{route("0.0.0.0/1", 0), route("128.0.0.0/1", 77)}, false},
+		"ours, a pair":                  {"ip route add default via 10.1.1.1", pair, true},
+		"ours, a pair in its own table": {"ip route add default via 10.1.1.1", []link.Route{route("0.0.0.0/1", 77), route("128.0.0.0/1", 77)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			container, _, _, call := twoLinks(t, everything)
+			container.Run("sh", "-ec", "ip route del default; "+c.setup)
+			p := plugin(link.Routes{Routes: c.ours})
+			p.Kind = skel.Chained
+			if c.refused {
+				call.Run(t.Context(), t, p).Fails(t, netconf.CodeInvalidNetworkConfig, `"eth0"`)
+			} else {
+				call.Run(t.Context(), t, p).OK(t)
+			}
+		})
+	}
+}
