@@ -21,7 +21,9 @@ import (
 // "nowhere", is none of a route that it takes, and an error here. One without a gateway goes to that of an address, or
 // out of the link. A plugin that wants routes to nowhere has the step [Routes], with a [RouteType].
 //
-// A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is.
+// A chained one keeps in req.State what it added, for a prevResult does not tell on DEL whose an address is. The sysctls
+// below are not given back: they go with the link, or, where it is a device that is moved out of the container, at that
+// moment, for the kernel begins with those of the other namespace. disable_ipv6 back at 1 would take others' addresses too.
 //
 // It writes these sysctls, on the link itself and on no other, before the link is up. Those of IPv6 only where
 // an IPv6 address comes:

@@ -76,6 +76,28 @@ func TestAddressesChained(t *testing.T) {
 	container.Ping("10.1.1.1")
 }
 
+// TestAddressesChainedSysctlsStay: DEL gives none of them back, so that others' IPv6 addresses stay; a device that leaves the
+// container has those of the namespace it comes to.
+func TestAddressesChainedSysctlsStay(t *testing.T) {
+	parallelNS(t)
+	container, neighbour, p, call := device(t)
+	container.Run("sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=1")
+	sysctls := []string{"-n", "net.ipv4.conf.eth0.arp_notify", "net.ipv6.conf.eth0.disable_ipv6", "net.ipv6.conf.eth0.keep_addr_on_down", "net.ipv6.conf.eth0.ndisc_notify"}
+	a := call.Run(t.Context(), t, p).OK(t)
+	container.Run("ip", "address", "add", "fd00::7/64", "dev", "eth0", "nodad")
+	call.WithPrev(a).With(netconf.Del).Run(t.Context(), t, p).OK(t)
+	if have := strings.Join(strings.Fields(container.Run("sysctl", sysctls...)), " "); have != "1 0 1 1" {
+		t.Errorf("after DEL: %s", have)
+	}
+	if show := container.Run("ip", "-6", "address", "show", "dev", "eth0"); !strings.Contains(show, "fd00::7") || strings.Contains(show, "fd00::2/") {
+		t.Errorf("after DEL: %s", show)
+	}
+	container.Run("ip", "link", "set", "eth0", "netns", neighbour.Name)
+	if have := strings.Join(strings.Fields(neighbour.Run("sysctl", sysctls...)), " "); have != "0 0 0 0" {
+		t.Errorf("in the other namespace: %s", have)
+	}
+}
+
 // TestWalkAddresses: whichever operation fails, panics or is cancelled, nothing of ours remains, and all of the others'.
 func TestWalkAddresses(t *testing.T) {
 	container, _, p, call := device(t)
