@@ -229,7 +229,7 @@ func TestTuneCore(t *testing.T) {
 // label; and an ADD there, of the same container's, which had no DEL, finds nothing of its own.
 func TestLateDelInAnotherContainersNamespace(t *testing.T) {
 	for name, step := range map[string]skel.Step{
-		"tune": everything, "sysctls": link.Sysctls{Values: map[string]string{"net.ipv4.conf.IFNAME.rp_filter": "2"}}, "routes": extra(),
+		"tune": everything, "sysctls": link.Sysctls{Values: map[string]string{"net.ipv4.conf.IFNAME.rp_filter": "2"}}, "routes": extra(), "routes to nowhere": nowhere(),
 		"neighbours": neighbours("10.1.1.1 02:00:00:00:00:51"), "sourcerouting": link.SourceRouting{}, "sourcerouting, table": link.SourceRouting{Table: 77},
 	} {
 		t.Run(name, func(t *testing.T) {
