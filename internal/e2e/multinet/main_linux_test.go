@@ -3,6 +3,7 @@ package multinet_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -153,7 +154,12 @@ func deletePod(t *testing.T, api *cluster.API, namespace, name string) {
 }
 
 // TestBuild builds the program ahead.
-func TestBuild(t *testing.T) { build(t) }
+func TestBuild(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command on the PATH: ", err)
+	}
+	build(t)
+}
 
 // build returns the program and the folder of the plugins that it calls.
 func build(t *testing.T) (program skeltest.Binary, plugins string) {
