@@ -116,7 +116,7 @@ func TestRequests(t *testing.T) {
 		if got := w.asked(verb+".eth0", "portMappings"); !strings.Contains(got, "8080") {
 			t.Errorf("%s: portMappings %s", verb, got)
 		}
-		if got := string(w.in(verb + ".net1")["args"]); got != `{"cni":{"big":9007199254740993}}` {
+		if got := string(w.in(verb + ".net1")["args"]); got != `{"cni":{"big":9007199254740993,"defaultMetric":4097}}` {
 			t.Errorf("%s: args %s", verb, got)
 		}
 		if env := w.read("env." + verb + ".net1"); !strings.Contains(env, "CNI_ARGS="+w.call(netconf.Add).Args+"\n") {
