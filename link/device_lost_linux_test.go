@@ -19,10 +19,6 @@ type ledger map[string][]byte
 func (m ledger) Save(key string, data []byte) error { m[key] = data; return nil }
 func (m ledger) Load(key string) ([]byte, error)    { return m[key], nil }
 func (m ledger) Forget(key string) error            { delete(m, key); return nil }
-func (m ledger) was(t *testing.T) (was link.DeviceWas) {
-	m.change(t, func(w *link.DeviceWas) { was = *w })
-	return was
-}
 func (m ledger) change(t *testing.T, f func(*link.DeviceWas)) {
 	t.Helper()
 	for key, data := range m {
