@@ -95,10 +95,11 @@ func addressChanges(_ *Bench, c *Container, a Answer) (out []change) {
 		del := slices.Concat([]string{"address", "del", address}, dev)
 		// A second address first: with the last one the kernel takes the routes away too, which is another thing to find.
 		gone := change{address + " is taken off", [][]string{add("198.51.100.7/32"), del}}
-		length4 := change{address + " is changed to " + other, [][]string{add(other), del}}
+		// Off first: the kernel has an IPv6 address once, with one length, and on an ipvlan an IPv4 address too.
+		length4 := change{address + " is changed to " + other, [][]string{gone.do[0], del, add(other)}}
 		if p.Addr().Is6() {
 			gone.do[0] = add("2001:db8:ffff::7/128", "nodad")
-			length4.do = [][]string{del, add(other, "nodad")} // the kernel has an IPv6 address once, with one length
+			length4.do = [][]string{del, add(other, "nodad")}
 		}
 		out = append(out, gone, length4)
 	}
