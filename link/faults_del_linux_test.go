@@ -102,14 +102,14 @@ func TestDELAfterAKillBeforeTheAlias(t *testing.T) {
 				if err := k.step.Add(ctx, request(t, netconf.Add, ns.Path, "a")); err == nil {
 					t.Fatal("ADD got through")
 				}
-				if !has(ns, "eth0") {
+				if !has(ns, "eth0") && k.name != "tap" { // which goes with who makes it, sooner or later
 					t.Fatal("nothing was left to clean up")
 				}
 				del := request(t, netconf.Del, "", "a")
 				if netns {
 					del.Netns = ns.Path
-				} else if k.insideOnly {
-					ns.Run("ip", "link", "del", "eth0") // as it goes with its namespace
+				} else if k.insideOnly { // as it goes with its namespace
+					ns.Run("sh", "-c", "ip link del eth0 || test "+k.name+" = tap")
 				}
 				if err := k.step.Del(t.Context(), del); err != nil {
 					t.Fatal(err)

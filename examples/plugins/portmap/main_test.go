@@ -47,7 +47,8 @@ func needed(t *testing.T) {
 	}
 }
 
-// container is a namespace with eth0, reached by the host's link "port".
+// container is a namespace with eth0, reached by the host's link "port" and routes of single addresses: by a wider one a pair may
+// be the host's way out, and 127.0.0.1 is not led there.
 func container(t *testing.T) *skeltest.NS {
 	t.Helper()
 	needed(t)
@@ -55,7 +56,8 @@ func container(t *testing.T) *skeltest.NS {
 	skeltest.Host(t, "ip", "link", "add", "port", "type", "veth", "peer", "name", "eth0", "netns", ns.Name)
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", "port").Run() }) // the namespace may have taken it along
 	skeltest.Host(t, "sh", "-ec", `sysctl -qw net.ipv6.conf.port.accept_dad=0 net.ipv4.ip_forward=1; ip link set port addrgenmode none up
-		ip addr add 10.1.0.1/24 dev port; ip addr add fd00:1::1/64 dev port nodad`)
+		ip addr add 10.1.0.1/32 dev port; ip addr add fd00:1::1/128 dev port nodad
+		for a in 10.1.0.2 10.1.0.3 fd00:1::2; do ip route add $a dev port; done`)
 	ns.Run("sh", "-ec", `ip link set eth0 addrgenmode none up; ip addr add 10.1.0.2/24 dev eth0; ip addr add fd00:1::2/64 dev eth0 nodad
 		ip route add default via 10.1.0.1`)
 	t.Cleanup(func() { skeltest.Host(t, "sh", "-c", "nft delete table inet cnikit 2>/dev/null; true") })
