@@ -16,7 +16,7 @@ if [ -z "${DEMO_INSIDE:-}" ]; then
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" . ./kube/kubetest/fakeapi
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" \
     github.com/cnikit/cnikit/examples/plugins/{bridge,macvlan,host-local,static}
-  DEMO_INSIDE=$work unshare --net --mount --propagation private bash "$0"
+  DEMO_INSIDE=$work unshare --net --mount --propagation private bash demo.sh
   exit
 fi
 
