@@ -170,11 +170,23 @@ func (r *report) table(out io.Writer) error {
 	return w.Flush()
 }
 
-// print names what went wrong and counts; it tells whether all is well.
+// print names what went wrong, last, where the end of a long log shows it, and counts; it tells whether all is well.
 func (r *report) print(out io.Writer) bool {
+	failures := 0
+	for _, p := range r.passes {
+		ran := p.count(passed) + p.count(failed)
+		fmt.Fprintf(out, "%s: %d tests ran, %d were skipped\n", p.label, ran, p.count(skipped))
+		if ran == 0 {
+			failures++
+			fmt.Fprintf(out, "failed: the pass %s, which ran no test\n", p.label)
+		}
+	}
+	if only := r.onlyInGuests(); len(only) > 0 {
+		fmt.Fprintf(out, "in guests only:\n  %s\n", strings.Join(only, "\n  "))
+	}
 	keys := r.keys()
 	slices.Reverse(keys) // a package after its tests
-	failures, passes, named := 0, 0, map[string]bool{}
+	passes, named := 0, map[string]bool{}
 	var nowhere []string
 	for _, key := range keys {
 		pkg, test, _ := strings.Cut(key, " ")
@@ -192,17 +204,6 @@ func (r *report) print(out io.Writer) bool {
 	slices.Reverse(nowhere)
 	for _, key := range nowhere {
 		fmt.Fprintf(out, "skipped in every pass: %s\n%s", key, strings.Join(r.told[key], ""))
-	}
-	for _, p := range r.passes {
-		ran := p.count(passed) + p.count(failed)
-		fmt.Fprintf(out, "%s: %d tests ran, %d were skipped\n", p.label, ran, p.count(skipped))
-		if ran == 0 {
-			failures++
-			fmt.Fprintf(out, "failed: the pass %s, which ran no test\n", p.label)
-		}
-	}
-	if only := r.onlyInGuests(); len(only) > 0 {
-		fmt.Fprintf(out, "in guests only:\n  %s\n", strings.Join(only, "\n  "))
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passes, failures, len(nowhere))
 	return failures == 0 && len(nowhere) == 0
