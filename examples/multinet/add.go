@@ -40,7 +40,7 @@ func (m multinet) Add(ctx context.Context, req *netconf.Request) error {
 	// What goes wrong from here on is rolled back by DEL, from the record.
 	changed, err := a.moveRoutes(ctx, results)
 	if err == nil {
-		err = a.report(ctx, results)
+		err = a.report(ctx, results, changed)
 	}
 	if err != nil {
 		return netconf.Join(err, changed.Undo(context.WithoutCancel(ctx)))
@@ -226,14 +226,14 @@ func (a *adding) moveRoutes(ctx context.Context, results []delegate.Result) (*ro
 
 // report says in the API what the pod got: its status, and an event for each network beside that. Pods of
 // systemNamespaces have one too: multus means to leave them out, but compares the pod's name, and so tools expect it.
-func (a *adding) report(ctx context.Context, results []delegate.Result) error {
+func (a *adding) report(ctx context.Context, results []delegate.Result, changed *route.Changed) error {
 	if a.pod == nil {
 		return nil
 	}
 	all := make([]status.Attachment, len(results))
 	for i, n := range a.networks {
 		ifname := a.attachments[i].IfName
-		all[i] = status.Attachment{Name: n.Name, Result: results[i].Result, DeviceInfo: a.deviceInfo(i)}
+		all[i] = status.Attachment{Name: n.Name, Result: results[i].Result, DeviceInfo: a.deviceInfo(i), NoDefault: changed.Without(ifname)}
 		a.api.Event(ctx, a.pod, kube.Normal, "AddedInterface", fmt.Sprintf("Add %s %v from %s", ifname, addresses(results[i]), n.Name))
 	}
 	text, err := status.Encode(status.Of(all))

@@ -92,6 +92,23 @@ func TestDefaultRoute(t *testing.T) {
 	}
 }
 
+// A network that keeps its own default routes and has none leaves the pod none: no entry of the status claims it.
+func TestDefaultRouteOfNobody(t *testing.T) {
+	w := routed(t)
+	w.ns.Run("ip", "route", "del", "default", "dev", "net1")
+	w.write("answer.net1", strings.Replace(w.read("answer.net1"), `{"dst":"0.0.0.0/0","gw":"10.1.0.3","priority":9}`, "", 1))
+	w.pod(`[{"name":"net-a","default-route":[]}]`)
+	w.add()
+	if got := w.defaults(); got != "" {
+		t.Errorf("the kernel has %s", got)
+	}
+	if got := w.entries(); got != "defnet=eth0 ns1/net-a=net1" {
+		t.Errorf("status %s; there is no default route", got)
+	}
+	w.del()
+	w.clean()
+}
+
 // TestDefaultRouteUndone: when the ADD fails after it, and when it fails itself, the routes are as before and all networks get
 // their DEL.
 func TestDefaultRouteUndone(t *testing.T) {

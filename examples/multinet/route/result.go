@@ -52,6 +52,11 @@ func (c *Changed) Result(ifname string, result delegate.Result) (delegate.Result
 	return delegate.Result{Result: parsed, JSON: text}, nil
 }
 
+// Without tells whether an interface has no default route, of neither family. A nil Changed does not know, and says no.
+func (c *Changed) Without(ifname string) bool {
+	return c != nil && !slices.ContainsFunc(c.now, func(r link.LinkRoute) bool { return r.Link == ifname })
+}
+
 // isDefault tells whether a route of a result is one that Apply takes away: a default route of the main table.
 func isDefault(r *types.Route, v6 bool) bool {
 	bits, size := r.Dst.Mask.Size()

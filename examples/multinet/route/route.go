@@ -67,7 +67,7 @@ type Changed struct {
 	netns    string
 	owners   Changes
 	replaced []link.Replaced
-	now      []link.LinkRoute // the default routes of the owners' families, as the kernel has them
+	now      []link.LinkRoute // all default routes, as the kernel has them then
 }
 
 // Apply makes it so, in the namespace of that path, and reads back what the kernel has then. After an error the routes are
@@ -96,14 +96,18 @@ func (c *Changed) apply(ctx context.Context, n *link.NS) error {
 			return err
 		}
 		c.replaced = append(c.replaced, replaced)
-		now, err := link.Defaults(n, o.V6)
+	}
+	for _, v6 := range []bool{false, true} {
+		now, err := link.Defaults(n, v6)
 		if err != nil {
 			return err
 		}
-		if err := o.check(now); err != nil {
+		c.now = append(c.now, now...)
+	}
+	for _, o := range c.owners {
+		if err := o.check(c.now); err != nil {
 			return err
 		}
-		c.now = append(c.now, now...)
 	}
 	return nil
 }
@@ -138,7 +142,7 @@ func (o Owner) routes(n *link.NS) (link.DefaultRoutes, error) {
 // check compares what the kernel has with what was wanted: that only the owner's are there, and each gateway's.
 func (o Owner) check(now []link.LinkRoute) error {
 	for _, r := range now {
-		if r.Link != o.IfName {
+		if r.Link != o.IfName && r.Dst.Addr().Is6() == o.V6 {
 			return netconf.Errorf(netconf.CodeTryAgainLater, "a default route out of %q came while those of %q were made: %s", r.Link, o.IfName, r.Route)
 		}
 	}

@@ -14,6 +14,7 @@ type Attachment struct {
 	Name       string           // of the network: "namespace/name" of its definition, or the name in its configuration
 	Result     *types100.Result // the plugin's answer, with the default routes that the pod has in the end; nil: none
 	DeviceInfo json.RawMessage  // what is known of its device; nil: nothing
+	NoDefault  bool             // it is known that it has no default route; else the default network has one that no plugin told of
 }
 
 // Entry is one element of the annotation. What is not known is left out.
@@ -23,7 +24,7 @@ type Entry struct {
 	IPs        []string        `json:"ips,omitempty"`       // without the length of their prefix
 	MAC        string          `json:"mac,omitempty"`
 	MTU        int             `json:"mtu,omitempty"`     // where the plugin told it (results of version 1.1.0)
-	Default    bool            `json:"default,omitempty"` // the pod's default route leads here; exactly one entry has it
+	Default    bool            `json:"default,omitempty"` // the pod's default route leads here; one entry has it, or none where there is no such route
 	DNS        types.DNS       `json:"dns"`
 	DeviceInfo json.RawMessage `json:"device-info,omitempty"`
 	Gateway    []string        `json:"gateway,omitempty"` // of the default routes of this network
@@ -38,8 +39,8 @@ func Of(attachments []Attachment) []Entry {
 			entries[i].fill(a.Result)
 		}
 	}
-	if len(entries) > 0 {
-		entries[defaultOf(attachments)].Default = true
+	if i := defaultOf(attachments); i >= 0 {
+		entries[i].Default = true
 	}
 	return entries
 }
@@ -81,7 +82,7 @@ func gateways(route *types.Route, ips []*types100.IPConfig) []string {
 }
 
 // defaultOf is the attachment that the pod's default route leads to: IPv4's before IPv6's, the first of several; the
-// default network where no plugin told of any.
+// default network where no plugin told of any, unless it has none; -1 is none.
 func defaultOf(attachments []Attachment) int {
 	for _, v4 := range []bool{true, false} {
 		for i, a := range attachments {
@@ -94,6 +95,9 @@ func defaultOf(attachments []Attachment) int {
 				}
 			}
 		}
+	}
+	if len(attachments) == 0 || attachments[0].NoDefault {
+		return -1
 	}
 	return 0
 }

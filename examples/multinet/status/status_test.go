@@ -54,7 +54,7 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// Exactly one entry is the default one: that whose result has the default route, IPv4's before IPv6's.
+// One entry is the default one: that whose result has the default route, IPv4's before IPv6's. None is if there is no such route.
 func TestDefault(t *testing.T) {
 	t.Parallel()
 	const (
@@ -75,6 +75,11 @@ func TestDefault(t *testing.T) {
 			if e.Default != (j == c.want) {
 				t.Errorf("%d: entry %d is the default one: %v", i, j, e.Default)
 			}
+		}
+	}
+	for _, e := range status.Of([]status.Attachment{{Name: "a", NoDefault: true}, {Name: "b"}}) {
+		if e.Default {
+			t.Errorf("%s: a default route that is not there", e.Name)
 		}
 	}
 	if entries := status.Of(nil); len(entries) != 0 {
