@@ -51,27 +51,27 @@ func TestClusterNetwork(t *testing.T) {
 // A default network that cannot be had says why.
 func TestClusterNetworkMissing(t *testing.T) {
 	t.Parallel()
-	for name, words := range map[string][]string{
-		"nowhere":            {"nowhere", "kube-system", "not found", "net.d"},
-		"DIR/none.conf":      {"none.conf", "no such file"},
-		"DIR/empty":          {"empty", "no network yet", "cut.conf"},
-		"DIR/empty/cut.conf": {"cut.conf"},
+	for name, c := range map[string]struct {
+		code  uint
+		words []string
+	}{
+		"nowhere":            {7, []string{"nowhere", "kube-system", "not found", "net.d"}},
+		"DIR/none.conf":      {11, []string{"none.conf", "no such file"}},
+		"DIR/empty":          {11, []string{"empty", "no network yet", "cut.conf"}},
+		"DIR/empty/cut.conf": {7, []string{"cut.conf", "line 2, column 8"}}, // not 6: the call's own configuration is JSON
+		"DIR/new.conf":       {7, []string{`network "new"`, "9.9.9"}},
+		"new":                {7, []string{`network "new"`, "9.9.9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("net.d/x.conf", `{"name":"x","type":"spy"}`)
-			w.write("empty/cut.conf", `{"name":`)
+			w.write("empty/cut.conf", "{\n\"name\":")
+			for _, path := range []string{"new.conf", "net.d/new.conf"} {
+				w.write(path, `{"cniVersion":"9.9.9","name":"new","type":"spy"}`)
+			}
 			w.conf["clusterNetwork"] = strings.ReplaceAll(name, "DIR", w.dir)
 			w.pod("")
-			a := w.do(netconf.Add)
-			if a.Exit == 0 || a.Err.Code == netconf.CodeInternal {
-				t.Errorf("%+v", a.Err)
-			}
-			for _, word := range words {
-				if !strings.Contains(a.Err.Msg, word) {
-					t.Errorf("%q: expected %q", a.Err.Msg, word)
-				}
-			}
+			w.do(netconf.Add).Fails(t, c.code, c.words...)
 			w.clean()
 		})
 	}

@@ -60,14 +60,17 @@ func (c *config) networks(ctx context.Context, req *netconf.Request, pod *kube.P
 		if len(n.Network.CNIVersions) == 0 { // a file names none; 0.1.0, which that means to CNI, knows of no interfaces
 			n.Network.CNIVersion = req.Network.CNIVersion
 		}
-		err = netconf.Join(err, n.checkTypes(req.Network.Type))
+		err = netconf.Join(err, n.check(req.Network.Type))
 	}
 	return all, err
 }
 
-// checkTypes refuses a network that this plugin would serve: it would find the same annotation again, and call itself
-// until the node has no process left.
-func (n network) checkTypes(own string) error {
+// check refuses a version that does not exist (a definition's was found before, a file's was not), and a network that this
+// plugin would serve: it would find the same annotation again, and call itself until the node has no process left.
+func (n network) check(own string) error {
+	if err := selection.CheckVersion(n.Network); err != nil {
+		return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "network %q: %w", n.Name, err)
+	}
 	for i, plugin := range n.Network.Plugins {
 		if conf, err := netconf.ParseNetwork(plugin); err == nil && conf.Type == own {
 			return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "network %q: plugins[%d]: it is of type %q, this plugin itself", n.Name, i, own)
@@ -157,10 +160,20 @@ func (c *config) named(req *netconf.Request, name string, from definitions) sour
 		}
 		found, err := delegate.LoadNetwork(c.ConfDir, name)
 		if err != nil {
-			return nil, fmt.Errorf("network %q: no definition in namespace %q (%v); %w", name, c.MultusNamespace, missing, err)
+			return nil, inFile("network %q: no definition in namespace %q (%v); %w", name, c.MultusNamespace, missing, err)
 		}
 		return &network{Name: found.Name, Network: found}, nil
 	}
+}
+
+// inFile is the error of a network in a file, the last of args. One that is no JSON is a wrong network: the code that the
+// reader gives is that of a call's own configuration.
+func inFile(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if netconf.Code(err) == netconf.CodeDecodingFailure {
+		return netconf.Errorf(netconf.CodeInvalidNetworkConfig, "%w", err)
+	}
+	return err
 }
 
 // fromPath is the network of a file, or the first one of a folder. What describes this plugin itself is passed over: in
@@ -173,7 +186,7 @@ func fromPath(req *netconf.Request, path string) (*network, error) {
 	if !info.IsDir() {
 		n, err := delegate.LoadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("network %w", err)
+			return nil, inFile("network %w", err)
 		}
 		return &network{Name: n.Name, Network: n}, nil
 	}

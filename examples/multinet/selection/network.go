@@ -41,10 +41,18 @@ func Network(config []byte, name, version string) (*delegate.Network, error) {
 	if err != nil {
 		return nil, invalid("%s", err) // not %w: its code is another
 	}
-	if network.CNIVersion != "" && netconf.Newest([]string{network.CNIVersion}, cniversion.All.SupportedVersions()) == "" {
-		return nil, invalid("cniVersion %q: expected one of %s", clip(network.CNIVersion), netconf.Choice(cniversion.All.SupportedVersions()...))
+	if err := CheckVersion(network); err != nil {
+		return nil, err
 	}
 	return network, nil
+}
+
+// CheckVersion refuses a version that does not exist, with code 7.
+func CheckVersion(network *delegate.Network) error {
+	if known := cniversion.All.SupportedVersions(); network.CNIVersion != "" && netconf.Newest([]string{network.CNIVersion}, known) == "" {
+		return invalid("cniVersion %q: expected one of %s", clip(network.CNIVersion), netconf.Choice(known...))
+	}
+	return nil
 }
 
 // has tells whether an object has a key with a value that says something.
