@@ -11,16 +11,27 @@ import (
 // Del detaches the container from all that its record says, backwards, and asks nobody else: not the API server, which may
 // have forgotten the pod.
 func (m multinet) Del(ctx context.Context, req *netconf.Request) error {
-	own := m.recorded(req)
+	return netconf.Join(m.detachAll(ctx, m.recorded(req)), m.dropDevices(ctx, req))
+}
+
+// detachAll detaches a container from all networks that can be known. Where a record was damaged, and leases may remain of
+// networks that nobody knows, it says so: once, for no retry will mend it.
+func (m multinet) detachAll(ctx context.Context, own *netconf.Request) error {
 	lost, why, err := m.lost(ctx, own)
 	if err != nil {
 		return err
 	}
 	errs := []error{m.records().Del(ctx, m.plugins(), own)} // one that cannot be used is moved aside here
 	if lost {
-		errs = append(errs, m.detachLost(ctx, own, why))
+		complete, err := m.detachLost(ctx, own)
+		if errs = append(errs, err); complete {
+			why = nil
+		}
 	}
-	return netconf.Join(append(errs, m.dropDevices(ctx, req))...)
+	if why != nil {
+		errs = append(errs, netconf.Errorf(netconf.CodeBadStore, "container %q: networks beside the default one may still have addresses of it until GC: %w", own.ContainerID, why))
+	}
+	return netconf.Join(errs...)
 }
 
 // Check asks all networks that the record has, each with the result that its ADD had.
@@ -39,7 +50,8 @@ func (m multinet) GC(ctx context.Context, req *netconf.Request) error {
 		return err
 	}
 	own := m.request(req)
-	if err := m.adoptAll(ctx, own); err != nil {
+	damaged, err := m.adoptAll(ctx, own)
+	if err != nil {
 		return err
 	}
 	known, err := m.networks(ctx, own, nil, nil)
@@ -47,6 +59,7 @@ func (m multinet) GC(ctx context.Context, req *netconf.Request) error {
 		req.Warn("GC of default networks is left out", "error", err.Error())
 	}
 	also, errs, unknown := m.otherNames(ctx, own)
+	errs = append(errs, damaged, m.detachDamaged(ctx, own))
 	if unknown != nil {
 		return netconf.Join(append(errs, unknown)...)
 	}

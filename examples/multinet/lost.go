@@ -15,33 +15,35 @@ import (
 )
 
 // lost tells whether the container has no usable record though it was attached: the runtime knows a result, or there is a
-// record that is damaged, which is why. An error is a record of multus' that cannot be taken over just now.
+// record that is damaged. why is what is damaged, the whole record or a part of it. An error is a record of multus' that
+// cannot be taken over just now.
 func (m multinet) lost(ctx context.Context, req *netconf.Request) (lost bool, why, err error) {
 	why = m.adopt(ctx, req)
 	if why != nil && !errors.Is(why, delegate.ErrBadRecord) {
 		return false, nil, why
 	}
-	_, err = m.records().Load(ctx, req)
+	rec, err := m.records().Load(ctx, req)
 	switch {
 	case errors.Is(err, delegate.ErrBadRecord):
 		return true, err, nil
 	case errors.Is(err, delegate.ErrNoRecord):
 		return why != nil || req.Prev != nil, why, nil
+	case err == nil:
+		return false, netconf.Join(rec.Bad...), nil
 	}
-	return false, nil, nil // there is one, or the DEL by it says what is wrong
+	return false, nil, nil // the DEL by it says what is wrong
 }
 
 // detachLost detaches a container without a record from what can be known of its networks: what multus' libcni remembers,
-// and the default network. why is a record that was damaged; it is moved aside and, as leases may remain of networks that
-// nobody knows, an error: once, for no retry will mend it.
-func (m multinet) detachLost(ctx context.Context, req *netconf.Request, why error) error {
+// which is complete, and the default network.
+func (m multinet) detachLost(ctx context.Context, req *netconf.Request) (complete bool, err error) {
 	var all []delegate.Attachment
 	for _, c := range readCache(m.cacheDir(), req.ContainerID) {
 		if a, err := c.attachment(req); err == nil {
 			all = append(all, a)
 		}
 	}
-	complete := len(all) > 0
+	complete = len(all) > 0
 	if !slices.ContainsFunc(all, func(a delegate.Attachment) bool { return a.IfName == req.IfName }) {
 		known, err := m.networks(ctx, req, nil, nil)
 		if err != nil {
@@ -52,14 +54,31 @@ func (m multinet) detachLost(ctx context.Context, req *netconf.Request, why erro
 			all = append([]delegate.Attachment{first}, all...)
 		}
 	}
-	errs := []error{setAside(ctx, m.multusFile(req))}
+	errs := []error{m.setAside(ctx, m.multusFile(req))}
 	if len(all) > 0 {
 		errs = append(errs, m.detach(ctx, req, all))
 	}
-	if why != nil && !complete {
-		errs = append(errs, netconf.Errorf(netconf.CodeBadStore, "networks beside the default one may still have addresses of the container until GC: %w", why))
+	return complete, netconf.Join(errs...)
+}
+
+// detachDamaged detaches, in a GC, the dead whose records cannot be used, as their DEL would.
+func (m multinet) detachDamaged(ctx context.Context, req *netconf.Request) error {
+	all, err := m.records().Stale(req.Network.Name, req.Network.ValidAttachments)
+	errs := []error{err}
+	for _, rec := range all {
+		if !rec.Busy && rec.Err != nil && rec.ContainerID != "" || len(rec.Bad) > 0 {
+			errs = append(errs, m.detachAll(ctx, dead(req, rec.ContainerID, rec.IfName)))
+		}
 	}
 	return netconf.Join(errs...)
+}
+
+// dead is the DEL of a container that a GC is about.
+func dead(req *netconf.Request, containerID, ifname string) *netconf.Request {
+	own := req.As(netconf.Del)
+	own.ContainerID, own.IfName, own.Netns = containerID, ifname, ""
+	own.Prev, own.Args = nil, nil
+	return own
 }
 
 // detach detaches by a record, so that what fails is not forgotten; where the disk takes none, without.

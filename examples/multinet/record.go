@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cnikit/cnikit/delegate"
@@ -95,36 +96,34 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 	return netconf.Join(errs...)
 }
 
-// adoptAll is adopt of all that multus has left, so that GC knows what lives.
-func (m multinet) adoptAll(ctx context.Context, req *netconf.Request) error {
+// adoptAll is adopt of all that multus has left, so that GC knows what lives. damaged is about the dead whose record cannot
+// be used, and who are detached here.
+func (m multinet) adoptAll(ctx context.Context, req *netconf.Request) (damaged, err error) {
 	entries, err := os.ReadDir(m.CNIDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return netconf.Errorf(netconf.CodeBadStore, "%w", err)
+		return nil, netconf.Errorf(netconf.CodeBadStore, "%w", err)
 	}
-	var errs []error
+	var errs, detached []error
 	for _, entry := range entries {
 		if netconf.CheckName(entry.Name()) != nil || !entry.Type().IsRegular() || strings.HasSuffix(entry.Name(), asideEnding) {
 			continue
 		}
-		own := req.As(netconf.Del)
-		own.ContainerID, own.IfName, own.Netns = entry.Name(), "eth0", ""
-		lives := false
+		own, lives := dead(req, entry.Name(), "eth0"), false
 		for _, a := range req.Network.ValidAttachments {
 			if a.ContainerID == own.ContainerID {
 				own.IfName, lives = a.IfName, true
 			}
 		}
 		err := m.adopt(ctx, own)
-		if errors.Is(err, delegate.ErrBadRecord) && !lives { // the networks' GC frees what it had
-			if text, _ := readRecord(m.multusFile(own)); !bytes.HasPrefix(text, []byte("[")) { // what cannot be read is left
-				continue // it is no record: whose it is nobody knows
+		if errors.Is(err, delegate.ErrBadRecord) && !lives {
+			if text, _ := readRecord(m.multusFile(own)); bytes.HasPrefix(text, []byte("[")) { // what cannot be read is left
+				detached = append(detached, m.detachAll(ctx, own))
 			}
-			req.Warn("a dead container's record cannot be used", "error", err.Error())
-			err = setAside(ctx, m.multusFile(own))
+			continue // or it is no record: whose it is nobody knows
 		}
 		errs = append(errs, err)
 	}
-	return netconf.Join(errs...)
+	return netconf.Join(detached...), netconf.Join(errs...)
 }
 
 // fromMultus reads multus' record. It passed what the runtime asks for on to all networks.
@@ -184,10 +183,13 @@ func (n *multusNetwork) requests(a *delegate.Attachment) error {
 	return nil
 }
 
-// asideEnding is of a record that cannot be used.
-const asideEnding = ".bad"
+const (
+	asideEnding = ".bad" // of a record that cannot be used
+	maxAside    = 16     // of those in the folder; the oldest go
+)
 
-func setAside(ctx context.Context, path string) error {
+// setAside moves a record of multus' out of the way, for a person to look at.
+func (m multinet) setAside(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -197,7 +199,30 @@ func setAside(ctx context.Context, path string) error {
 	if err := os.Rename(path, path+asideEnding); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return netconf.Errorf(netconf.CodeBadStore, "%w", err)
 	}
-	return nil
+	return m.pruneAside(ctx)
+}
+
+// pruneAside removes the oldest of what was set aside; the records of package delegate have a limit of their own.
+func (m multinet) pruneAside(ctx context.Context) error {
+	entries, err := os.ReadDir(m.CNIDir)
+	if err != nil {
+		return netconf.Errorf(netconf.CodeBadStore, "%w", err)
+	}
+	var all []fs.FileInfo
+	for _, entry := range entries {
+		if id, is := strings.CutSuffix(entry.Name(), asideEnding); !is || netconf.CheckName(id) != nil || !entry.Type().IsRegular() {
+			continue
+		}
+		if info, err := entry.Info(); err == nil { // what is gone is gone
+			all = append(all, info)
+		}
+	}
+	slices.SortFunc(all, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	var errs []error
+	for _, old := range all[:max(0, len(all)-maxAside)] {
+		errs = append(errs, remove(ctx, filepath.Join(m.CNIDir, old.Name())))
+	}
+	return netconf.Join(errs...)
 }
 
 func remove(ctx context.Context, path string) error {

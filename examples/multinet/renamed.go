@@ -56,9 +56,8 @@ func (m multinet) otherNames(ctx context.Context, req *netconf.Request) (network
 		case bad != nil && lives:
 			unknown = netconf.Join(unknown, netconf.Errorf(netconf.CodeBadStore, "GC of the networks is left out, a living container's may be in %q: %w", rec.Path, bad))
 		case rec.Err == nil && !lives && !rec.Busy && gone(rec.Netns):
-			own := req.As(netconf.Del)
-			own.Network.Name, own.Prev, own.Args = rec.Network, nil, nil
-			own.ContainerID, own.IfName, own.Netns = rec.ContainerID, rec.IfName, ""
+			own := dead(req, rec.ContainerID, rec.IfName)
+			own.Network.Name = rec.Network
 			errs = append(errs, m.records().Del(ctx, m.plugins(), own))
 		default:
 			for _, a := range rec.Attachments {
