@@ -146,6 +146,22 @@ func readCache(dir, containerID string) []cached {
 	return all
 }
 
+// sandbox is the namespace of a container, as the results say it; empty where none does.
+func sandbox(cache []cached) string {
+	for _, c := range cache {
+		var result struct{ Interfaces []struct{ Sandbox string } }
+		if json.Unmarshal(c.Result, &result) != nil {
+			continue // it is left out, and said, when the record is made
+		}
+		for _, in := range result.Interfaces {
+			if in.Sandbox != "" {
+				return in.Sandbox
+			}
+		}
+	}
+	return ""
+}
+
 func (c cached) attachment(req *netconf.Request) (delegate.Attachment, error) {
 	network, err := selection.Network(c.Config, c.Network, req.Network.CNIVersion)
 	a := delegate.Attachment{Network: network, IfName: c.IfName, Result: c.Result, RuntimeConfig: c.CapabilityArgs, Args: netconf.Args{}}

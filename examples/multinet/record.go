@@ -73,6 +73,10 @@ func (m multinet) adopt(ctx context.Context, req *netconf.Request) error {
 		return damaged(err)
 	}
 	cache := readCache(m.cacheDir(), req.ContainerID)
+	if req.Netns == "" { // a GC's: by it otherNames tells who is dead
+		req = req.As(req.Command)
+		req.Netns = sandbox(cache)
+	}
 	for i, a := range attachments {
 		for _, c := range cache {
 			if c.IfName == a.IfName && c.Network == a.Network.Name {

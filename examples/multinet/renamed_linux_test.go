@@ -72,3 +72,17 @@ func TestRenamedGC(t *testing.T) {
 		t.Errorf("%q was called though nobody knows what old has", got)
 	}
 }
+
+// What GC took over from multus said nothing of its namespace, and so counted as living for ever once the network was renamed.
+func TestRenamedUpgrade(t *testing.T) {
+	w := newWorld(t)
+	w.multus("old")
+	w.gc("old").OK(t)
+	w.conf["name"] = "renamed"
+	w.log()
+	w.gc().OK(t)
+	if got := w.log(); !strings.HasPrefix(got, "DEL foo0, DEL net1, DEL eth0, GC") {
+		t.Errorf("%s: it is dead", got)
+	}
+	w.clean()
+}
