@@ -66,7 +66,7 @@ func (m multinet) detachDamaged(ctx context.Context, req *netconf.Request) error
 	all, err := m.records().Stale(req.Network.Name, req.Network.ValidAttachments)
 	errs := []error{err}
 	for _, rec := range all {
-		if !rec.Busy && rec.Err != nil && rec.ContainerID != "" || len(rec.Bad) > 0 {
+		if !rec.Busy && (rec.Err != nil && rec.ContainerID != "" || len(rec.Bad) > 0) {
 			errs = append(errs, m.detachAll(ctx, dead(req, rec.ContainerID, rec.IfName)))
 		}
 	}
