@@ -8,15 +8,16 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/cnikit/cnikit/examples/multinet/kube"
 	"github.com/cnikit/cnikit/examples/multinet/kube/kubetest"
 )
 
@@ -27,6 +28,18 @@ const latency = 20 * time.Millisecond
 type side struct {
 	name, program string
 	keys          string // of its own in the configuration
+	alone         bool   // without an API server: the configuration has all three networks
+}
+
+// sides are what is compared; those that others are compared with come first of their kind.
+func sides(multus, multinet string) []side {
+	theirs := `"logLevel":"error","logToStderr":false`
+	return []side{
+		{"multus", multus, theirs, false}, {"multinet", multinet, `"inProcess":[]`, false}, {"multinet, in-process", multinet, `"inProcess":["macvlan"]`, false},
+		{"multus, no API", multus, theirs, true}, {"multinet, no API", multinet, `"inProcess":[]`, true},
+		{"multinet, no API, in-process", multinet, `"inProcess":["macvlan"]`, true},
+		{"the plugins alone", "", "", true},
+	}
 }
 
 // bench is the host of a run.
@@ -64,24 +77,27 @@ func run(multus, multinet, plugins string, blocks, each int) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	sides := []side{
-		{"multus", multus, `"logLevel":"error","logToStderr":false`},
-		{"multinet", multinet, `"inProcess":[]`},
-		{"multinet, in-process", multinet, `"inProcess":["macvlan"]`},
-		{"the plugins alone", "", ""},
-	}
-	figures := map[string]sample{}
+	all, figures := sides(multus, multinet), map[string]sample{}
 	for range blocks {
 		for _, late := range []time.Duration{0, latency} {
 			api.Latency(late)
-			for _, s := range sides {
+			if err := b.request(late, each, figures); err != nil {
+				return err
+			}
+			for _, s := range all {
+				if late > 0 && s.alone {
+					continue
+				}
 				if err := b.block(s, late, each, figures); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}
 		}
 	}
-	return b.print(sides, figures)
+	if err := table(all, figures); err != nil {
+		return err
+	}
+	return targets(all, figures)
 }
 
 // prepare makes the parent link, the pod and its networks.
@@ -126,6 +142,25 @@ func shell(command string) error {
 	return nil
 }
 
+// request times what one request costs whoever is connected already: what the server's sleep is in truth.
+func (b *bench) request(late time.Duration, n int, figures map[string]sample) error {
+	client, err := kube.Load(b.file("kubeconfig"), nil)
+	if err != nil {
+		return err
+	}
+	for i := range n + 1 {
+		begin := time.Now()
+		if _, err := client.Pod(context.Background(), "default", "pod"); err != nil {
+			return err
+		}
+		if i > 0 { // the first one connects
+			key := fmt.Sprint("request", late)
+			figures[key] = append(figures[key], figure{wall: time.Since(begin)})
+		}
+	}
+	return nil
+}
+
 // block makes attachments of a side, one after the other, each in a namespace of its own.
 func (b *bench) block(s side, late time.Duration, n int, figures map[string]sample) error {
 	verbs := []string{"ADD", "CHECK", "DEL", "VERSION"}
@@ -136,7 +171,7 @@ func (b *bench) block(s side, late time.Duration, n int, figures map[string]samp
 		if err := shell("ip netns add bench"); err != nil {
 			return err
 		}
-		prev := ""
+		var prev []string
 		for _, verb := range verbs {
 			// The first of a block is not timed: its memory is measured, and it warms the caches up.
 			b.api.Forget()
@@ -151,7 +186,7 @@ func (b *bench) block(s side, late time.Duration, n int, figures map[string]samp
 					f.requests++
 				}
 			}
-			key := fmt.Sprint(s.name, verb, late)
+			key := key(s, verb, late)
 			figures[key] = append(figures[key], f)
 		}
 		if err := shell("ip netns del bench"); err != nil {
@@ -162,62 +197,42 @@ func (b *bench) block(s side, late time.Duration, n int, figures map[string]samp
 }
 
 // attach makes a call of a side: of a meta plugin, or of its three plugins one after the other.
-func (b *bench) attach(s side, verb string, memory bool, prev *string) (f figure, err error) {
-	if s.program != "" {
-		config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"meta","type":"meta","kubeconfig":%q,"cniDir":%q,"binDir":%q,%s,"delegates":[%s]`,
-			b.file("kubeconfig"), b.file(s.name), b.plugins, s.keys, network("default"))
-		if *prev != "" {
-			config += `,"prevResult":` + *prev
+func (b *bench) attach(s side, verb string, memory bool, prev *[]string) (f figure, err error) {
+	calls := []call{{program: s.program, ifname: "eth0", config: b.config(s)}}
+	if s.program == "" {
+		calls = nil
+		for i, name := range []string{"default", "a", "b"} {
+			calls = append(calls, call{filepath.Join(b.plugins, "macvlan"), []string{"eth0", "net1", "net2"}[i], network(name)})
 		}
-		f, out, err := b.call(memory, s.program, verb, "eth0", config+"}")
-		if verb == "ADD" {
-			*prev = out
-		}
-		return f, err
 	}
-	for i, name := range []string{"default", "a", "b"} {
-		config := network(name)
-		if verb == "CHECK" {
-			return f, nil // each would need its own prevResult
+	if verb == "VERSION" {
+		calls = calls[:1]
+	}
+	if verb == "ADD" {
+		*prev = nil
+	}
+	for i, c := range calls {
+		if i < len(*prev) {
+			c.config = c.config[:len(c.config)-1] + `,"prevResult":` + (*prev)[i] + "}"
 		}
-		one, _, err := b.call(memory, filepath.Join(b.plugins, "macvlan"), verb, []string{"eth0", "net1", "net2"}[i], config)
+		one, out, err := b.call(memory, c, verb)
 		if err != nil {
 			return f, err
 		}
-		f.wall, f.cpu, f.memory = f.wall+one.wall, f.cpu+one.cpu, max(f.memory, one.memory)
-		if verb == "VERSION" {
-			break
+		if verb == "ADD" {
+			*prev = append(*prev, out)
 		}
+		f.wall, f.cpu, f.memory = f.wall+one.wall, f.cpu+one.cpu, max(f.memory, one.memory)
 	}
 	return f, nil
 }
 
-// print prints the table: a row for each verb and side, and what a millisecond of latency costs.
-func (b *bench) print(sides []side, figures map[string]sample) error {
-	out := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "verb\tof\tms\tp95\tcpu ms\tMiB\tover multus\tover its plugins, ms\trequests\tevents")
-	for _, verb := range []string{"ADD", "CHECK", "DEL", "VERSION"} {
-		base, alone := figures[fmt.Sprint(sides[0].name, verb, time.Duration(0))], figures[fmt.Sprint("the plugins alone", verb, time.Duration(0))]
-		for _, s := range sides {
-			all := figures[fmt.Sprint(s.name, verb, time.Duration(0))]
-			if all.wall(50) == 0 {
-				continue
-			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t%.2f\t%d\t%d\n", verb, s.name, all, float64(all.wall(50))/float64(base.wall(50)), ms(all.wall(50)-alone.wall(50)),
-				all[0].requests, all[0].events)
-		}
+// config is the configuration of a side that is a meta plugin.
+func (b *bench) config(s side) string {
+	delegates, kubeconfig := network("default"), b.file("kubeconfig")
+	if s.alone {
+		delegates, kubeconfig = delegates+","+network("a")+","+network("b"), ""
 	}
-	fmt.Fprintln(out, "\nADD, for each ms of the API server's latency")
-	for _, s := range sides[:3] {
-		slow, fast := figures[fmt.Sprint(s.name, "ADD", latency)], figures[fmt.Sprint(s.name, "ADD", time.Duration(0))]
-		fmt.Fprintf(out, "\t%s\t%.2f ms\n", s.name, float64(slow.wall(50)-fast.wall(50))/float64(latency))
-	}
-	for _, s := range sides[:2] {
-		info, err := os.Stat(s.program)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "\t%s\t%.1f MB, stripped\n", s.name, float64(info.Size())/1e6)
-	}
-	return out.Flush()
+	return fmt.Sprintf(`{"cniVersion":"1.0.0","name":"meta","type":"meta","kubeconfig":%q,"cniDir":%q,"binDir":%q,%s,"delegates":[%s]}`,
+		kubeconfig, b.file(s.name), b.plugins, s.keys, delegates)
 }
