@@ -32,6 +32,23 @@ func ExampleIPvlan() {
 	// Output: ipvlan
 }
 
+// A macvtap is a machine's link on the network of a parent. The machine's monitor opens the device whose numbers stand in the
+// container's /sys/class/net/eth0/macvtap, and the addresses are the machine's: so there is no IPAM step here, and Addresses
+// has none to put on the link, but sets it up.
+func ExampleMacvtap() {
+	plugin := skel.Plugin[struct{}]{
+		Name: "macvtap",
+		Steps: func(req *netconf.Request, _ *struct{}) skel.Steps {
+			return skel.Steps{
+				link.Macvtap{Parent: link.Parent{Name: "eno1"}, Mode: link.MacvlanBridge, MAC: req.MAC(nil)},
+				link.Addresses{},
+			}
+		},
+	}
+	fmt.Println(plugin.Name)
+	// Output: macvtap
+}
+
 // A bridge that all attachments of a network share, and which is their gateway: the first makes it, and it stays.
 func ExampleBridge() {
 	plugin := skel.Plugin[struct{}]{

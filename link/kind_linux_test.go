@@ -172,6 +172,7 @@ type kind struct {
 func kinds() []kind {
 	return []kind{
 		{"macvlan", link.Macvlan{Parent: link.Parent{Name: "p0"}}, true, link.Macvlan{Parent: link.Parent{Name: "nosuch"}}, false},
+		{"macvtap", link.Macvtap{Parent: link.Parent{Name: "p0"}}, true, link.Macvtap{Parent: link.Parent{Name: "nosuch"}}, false},
 		{"ipvlan", link.IPvlan{Parent: link.Parent{Name: "p1"}}, true, link.IPvlan{Parent: link.Parent{Name: "nosuch"}}, true},
 		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}, false},
 		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}, false},

@@ -17,7 +17,12 @@ type Macvlan struct {
 	Mode       MacvlanMode // how those on the same parent reach each other; default: bridge
 	MTU        int         // bytes, 68 to the parent's; 0 is the parent's
 	MAC        netconf.MAC // hardware address; nil: the kernel chooses one
-	BcQueueLen uint32      // length of the parent's queue for broadcasts; 0 is the kernel's 1000
+	BcQueueLen uint32      // length of the parent's queue for broadcasts; the longest of those on it counts. 0 is the kernel's 1000
+
+	// Chained takes what is not given from the prevResult, if there is one: without a name the parent is its one
+	// interface, and without an ipam section the link gets its addresses, those that are not on an interface of the
+	// container. Default: a prevResult is passed on as it came.
+	Chained bool
 }
 
 // MacvlanMode says how the macvlans on one parent reach each other.
@@ -59,11 +64,12 @@ func (m Macvlan) Name() string { return macvlanKind }
 // netconf.ErrExists; a parent that is missing or taken, and an MTU below 68 or above the parent's, have code 7.
 // After another error there may be a part, which Delete takes away.
 func (m Macvlan) Create(ctx context.Context, host, container *NS, o Owner) (netlink.Link, error) {
-	l, _, err := m.create(ctx, host, container, o)
+	l, _, err := m.create(ctx, host, container, o, macvlanKind)
 	return l, err
 }
 
-func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner) (made, parent netlink.Link, err error) {
+// create makes a link of one of the two kinds that are macvlans to the kernel.
+func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner, kind string) (made, parent netlink.Link, err error) {
 	via := m.Parent.ns(host, container)
 	if parent, err = m.Parent.find(via); err != nil {
 		return nil, nil, err
@@ -76,12 +82,21 @@ func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner) (made
 	if err != nil {
 		return nil, nil, &Error{Op: "link add", Name: o.IfName, Err: err}
 	}
-	l := &netlink.Macvlan{LinkAttrs: attrs(o, o.IfName, m.MTU, m.MAC), Mode: mode, BCQueueLen: m.BcQueueLen}
-	l.ParentIndex = p.Index
-	if made, err = create(ctx, o, via, container, l); err != nil {
+	a := attrs(o, o.IfName, m.MTU, m.MAC)
+	a.ParentIndex = p.Index
+	if made, err = create(ctx, o, via, container, m.message(kind, a, mode)); err != nil {
 		err = m.explain(err, via, p, o.IfName)
 	}
 	return made, parent, err
+}
+
+// message is what asks the kernel for the link, or for a change of it.
+func (m Macvlan) message(kind string, a netlink.LinkAttrs, mode netlink.MacvlanMode) netlink.Link {
+	l := netlink.Macvlan{LinkAttrs: a, Mode: mode, BCQueueLen: m.BcQueueLen}
+	if kind == macvtapKind {
+		return &netlink.Macvtap{Macvlan: l}
+	}
+	return &l
 }
 
 // explain says what the kernel means when it refuses the parent, or the mode on it.
@@ -98,25 +113,41 @@ func (m Macvlan) explain(err error, via *NS, parent *netlink.LinkAttrs, name str
 	return badLink(name, "mode %s on the parent link %q: %w: perhaps another macvlan has taken it over", m.Mode, parent.Name, err)
 }
 
-// Ensure is Create where the link is not there. One of the owner's is brought back to its MTU and hardware
-// address, as far as m has them, and up; a parent or mode that differs is an error that Is
+// Ensure is Create where the link is not there. One of the owner's is brought back to its MTU, hardware address and
+// broadcast queue, as far as m has them, and up; a parent or mode that differs is an error that Is
 // netconf.ErrDifferent: that cannot be changed under a live link. One of somebody else's is an error
 // that Is netconf.ErrExists.
 func (m Macvlan) Ensure(ctx context.Context, host, container *NS, o Owner) (netlink.Link, error) {
+	return m.ensure(ctx, host, container, o, macvlanKind)
+}
+
+func (m Macvlan) ensure(ctx context.Context, host, container *NS, o Owner, kind string) (netlink.Link, error) {
 	l, err := find(container, o.IfName)
 	switch {
 	case err != nil:
 		return nil, err
 	case l == nil:
-		return m.Create(ctx, host, container, o)
+		made, _, err := m.create(ctx, host, container, o, kind)
+		return made, err
 	case !o.Owns(l):
 		return nil, taken(o.IfName, l)
 	}
-	if err := m.verify(l, host, container, o.IfName); err != nil {
+	have, err := asMacvlan(l, o.IfName, kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.verify(have, host, container, o.IfName); err != nil {
 		return nil, err
 	}
 	if err := converge(ctx, container, l, o.Alias(""), m.MTU, m.MAC); err != nil {
 		return nil, err
+	}
+	if m.BcQueueLen != 0 && m.BcQueueLen != have.BCQueueLen {
+		a := netlink.LinkAttrs{Name: o.IfName, Index: have.Index}
+		err := alter(ctx, "link queue", o.IfName, func() error { return container.Handle().LinkModify(m.message(kind, a, have.Mode)) })
+		if err != nil {
+			return nil, err
+		}
 	}
 	return find(container, o.IfName)
 }
@@ -124,28 +155,50 @@ func (m Macvlan) Ensure(ctx context.Context, host, container *NS, o Owner) (netl
 // Verify compares the link with m, and its MTU and hardware address with want where that is not nil. A
 // difference Is netconf.ErrDifferent.
 func (m Macvlan) Verify(_ context.Context, host, container *NS, o Owner, want *types100.Interface) error {
+	return m.compare(host, container, o, macvlanKind, want)
+}
+
+func (m Macvlan) compare(host, container *NS, o Owner, kind string, want *types100.Interface) error {
 	l, err := find(container, o.IfName)
 	if err != nil {
 		return err
 	}
-	err = verify(l, o.IfName, macvlanKind, o, want)
-	if l == nil || l.Type() != macvlanKind {
+	err = verify(l, o.IfName, kind, o, want)
+	if l == nil || l.Type() != kind {
 		return err
 	}
-	return netconf.Join(err, m.verify(l, host, container, o.IfName))
+	have, kindErr := asMacvlan(l, o.IfName, kind)
+	if kindErr != nil {
+		return netconf.Join(err, kindErr)
+	}
+	if m.BcQueueLen != 0 && m.BcQueueLen != have.BCQueueLen {
+		err = netconf.Join(err, different(o.IfName, "the length of the broadcast queue", m.BcQueueLen, have.BCQueueLen))
+	}
+	return netconf.Join(err, m.verify(have, host, container, o.IfName))
 }
 
-// verify compares what only a macvlan has.
-func (m Macvlan) verify(l netlink.Link, host, container *NS, name string) error {
-	have, ok := l.(*netlink.Macvlan)
-	if !ok {
-		return different(name, "the kind", macvlanKind, l.Type())
+// asMacvlan is what both kinds have in common.
+func asMacvlan(l netlink.Link, name, kind string) (*netlink.Macvlan, error) {
+	switch have := l.(type) {
+	case *netlink.Macvlan:
+		if kind == macvlanKind {
+			return have, nil
+		}
+	case *netlink.Macvtap:
+		if kind == macvtapKind {
+			return &have.Macvlan, nil
+		}
 	}
+	return nil, different(name, "the kind", kind, l.Type())
+}
+
+// verify compares what cannot be changed under a live link.
+func (m Macvlan) verify(have *netlink.Macvlan, host, container *NS, name string) error {
 	var errs []error
 	if mode := macvlanModes.value(have.Mode); mode.String() != m.Mode.String() {
 		errs = append(errs, different(name, "the mode", m.Mode, mode))
 	}
-	return netconf.Join(append(errs, m.Parent.verify(l, m.Parent.ns(host, container)))...)
+	return netconf.Join(append(errs, m.Parent.verify(have, m.Parent.ns(host, container)))...)
 }
 
 // Delete takes the link away, if it is the owner's; container may be nil, or have gone.
@@ -155,16 +208,28 @@ func (m Macvlan) Delete(ctx context.Context, _, container *NS, o Owner) error {
 
 // Add is Create, with the link noted in the result.
 func (m Macvlan) Add(ctx context.Context, req *netconf.Request) error {
-	p, err := entering(req, macvlanKind)
+	return m.add(ctx, req, macvlanKind)
+}
+
+func (m Macvlan) add(ctx context.Context, req *netconf.Request, kind string) error {
+	p, err := entering(req, kind)
 	if err != nil {
 		return err
 	}
-	l, parent, err := m.create(ctx, p.host, p.container, p.Owner)
+	if m.Chained {
+		if m.Parent, err = m.Parent.chained(req); err != nil {
+			return err
+		}
+	}
+	l, parent, err := m.create(ctx, p.host, p.container, p.Owner, kind)
 	if err != nil {
 		return err
 	}
 	warnDown(req, parent)
 	req.AddInterface(describe(l, req.Netns))
+	if m.Chained {
+		inherit(req)
+	}
 	return nil
 }
 
@@ -179,14 +244,22 @@ func (m Macvlan) Check(ctx context.Context, req *netconf.Request) error {
 
 // Del is Delete.
 func (m Macvlan) Del(ctx context.Context, req *netconf.Request) error {
-	p, err := leaving(req, macvlanKind)
+	return m.del(ctx, req, macvlanKind)
+}
+
+func (m Macvlan) del(ctx context.Context, req *netconf.Request, kind string) error {
+	p, err := leaving(req, kind)
 	if p == nil {
 		return err
 	}
 	return p.removeInside(ctx, p.container)
 }
 
-// Status is an error with code 50 when the parent is not there. One inside a container cannot be asked for.
+// Status is an error with code 50 when the parent is not there. One inside a container, or of a
+// prevResult, cannot be asked for.
 func (m Macvlan) Status(_ context.Context, req *netconf.Request) error {
+	if m.Chained && m.Parent.Name == "" {
+		return nil
+	}
 	return m.Parent.status(req, nil)
 }
