@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -231,5 +232,41 @@ func TestDeviceGC(t *testing.T) {
 	add(live, "live").With(netconf.Del).Run(t.Context(), t, p("x0")).OK(t)
 	if diff := before.Diff(skeltest.HostSnapshot(t)); diff != "" {
 		t.Errorf("not as before:\n%s", diff)
+	}
+}
+
+// TestDeviceGCWithAnEntryThatDoesNotDecode: GC failed for ever, and kept what was written down of all stale attachments. That one's
+// device comes back by its label, when it is on the host; the others' come back at once.
+func TestDeviceGCWithAnEntryThatDoesNotDecode(t *testing.T) {
+	skeltest.NeedRoot(t)
+	card(t)
+	skeltest.Host(t, "ip", "link", "add", "x0", "type", "veth", "peer", "name", "x1")
+	t.Cleanup(func() { ignore(t, "ip link del x1") })
+	unread, stale := space(t), space(t)
+	add(unread, "unread").Run(t.Context(), t, plugin(link.Device{Link: "d0"})).OK(t)
+	add(stale, "stale").Run(t.Context(), t, plugin(link.Device{Link: "x0"})).OK(t)
+	spoilOne := skel.Funcs{Add: nothing, Check: nothing, Status: nothing, Del: nothing,
+		GC: func(_ context.Context, req *netconf.Request) error {
+			return req.State.(netconf.StaleRecorder).Each(func(id, _ string, kept netconf.Recorder) error {
+				if id != "unread" {
+					return nil
+				}
+				return kept.Save("link.device", []byte("{"))
+			})
+		},
+	}.Step()
+	gc := skeltest.Call{Command: netconf.GC, Path: t.TempDir(), Config: `{"cniVersion":"1.1.0","name":"net","type":"test","cni.dev/valid-attachments":[]}`}
+	a := gc.Run(t.Context(), t, plugin(link.Device{Link: "d0"}, spoilOne)).OK(t)
+	if !strings.Contains(a.Stderr, "what was kept cannot be read") {
+		t.Errorf("no warning: %s", a.Stderr)
+	}
+	if has(stale, "eth0") {
+		t.Error("the other one stays in its container")
+	}
+	unread.Run("ip", "link", "set", "eth0", "netns", fmt.Sprint(os.Getpid()))
+	unread.Remove()
+	gc.Run(t.Context(), t, plugin(link.Device{Link: "d0"})).OK(t)
+	for _, device := range []string{"d0", "x0"} {
+		hostIs(t, device, "group default")
 	}
 }

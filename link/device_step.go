@@ -120,8 +120,8 @@ func (d Device) GC(ctx context.Context, req *netconf.Request) error {
 			one := *req
 			one.State = record
 			var was *DeviceWas
-			if there, err := kept(&one, deviceKey, &was); err != nil || !there {
-				return err
+			if _, known, err := left(&one, deviceKey, &was); err != nil || !known {
+				return err // of one that does not decode the label tells, as soon as the device is on the host
 			}
 			o := Owner{Network: req.Network.Name, ContainerID: containerID, IfName: ifname}
 			return d.bringFrom(ctx, &place{claim: claim{Owner: o, marked: true}, host: host}, was) // marked: hardware is not waited for, once for each
