@@ -333,6 +333,14 @@ func (d Device) fits(host *NS, l netlink.Link) error {
 		if bestLink(routes) == a.Index {
 			return badLink(a.Name, "the device is the link of the host's default route: without it the host is cut off")
 		}
+		if index, found := bestRoute(routes); !found || index != 0 {
+			continue
+		}
+		if used, err := hasNexthop(host, a.Index); err != nil {
+			return err
+		} else if used {
+			return badLink(a.Name, "a nexthop object leads out of the device, and the host's default route is by such an object, of which the kernel does not say the link: without it the host may be cut off")
+		}
 	}
 	return nil
 }

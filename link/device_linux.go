@@ -73,6 +73,25 @@ func (d Device) holder(host *NS) (*label, error) {
 	return nil, nil
 }
 
+// nexthopLink is NHA_OIF of linux/nexthop.h, nexthopHeader the size of its struct nhmsg.
+const (
+	nexthopLink   = 5
+	nexthopHeader = 8
+)
+
+// hasNexthop tells whether a nexthop object (ip nexthop) leads out of the link, alone or as one of a group. Before Linux 5.3 there
+// are none.
+func hasNexthop(n *NS, index int) (bool, error) {
+	msgs, err := ask(n, unix.RTM_GETNEXTHOP, unix.RTM_NEWNEXTHOP, func(req *nl.NetlinkRequest) {
+		req.AddRawData(make([]byte, nexthopHeader))
+		req.AddRawData(nl.NewRtAttr(nexthopLink, nl.Uint32Attr(uint32(index))).Serialize())
+	})
+	if err != nil {
+		return false, &Error{Op: "nexthop list", Err: err}
+	}
+	return len(msgs) > 0, nil
+}
+
 func dropAltName(n *NS, l netlink.Link, name string) error { return n.Handle().LinkDelAltName(l, name) }
 
 // returnTimeout is how long hardware is waited for whose namespace has ended: the kernel gives it back when it has taken

@@ -220,6 +220,7 @@ func TestDeviceWhoseNameWasTaken(t *testing.T) {
 
 func TestDeviceRefused(t *testing.T) {
 	skeltest.NeedRoot(t)
+	const object = "sysctl -qw net.ipv4.nexthop_compat_mode=0; ip link set d0 up; ip addr add 10.7.0.1/24 dev d0"
 	for _, test := range []struct {
 		name, setup string
 		step        link.Device
@@ -235,6 +236,9 @@ func TestDeviceRefused(t *testing.T) {
 		{"a port", "ip link add br7 type bridge; ip link set d0 master br7", link.Device{Link: "d0"}, 7, []string{"d0", "bridge br7"}},
 		{"the default route", "ip link set d0 up; ip addr add 10.7.0.1/24 dev d0; ip route add default via 10.7.0.9", link.Device{Link: "d0"}, 7, []string{"d0", "default route"}},
 		{"the default route of IPv6", "ip link set d0 up; ip -6 route add default dev d0", link.Device{Link: "d0"}, 7, []string{"d0", "default route"}},
+		{"the default route by a nexthop object", object + "; ip nexthop add id 7 via 10.7.0.9 dev d0; ip route add default nhid 7", link.Device{Link: "d0"}, 7, []string{"d0", "default route", "nexthop object"}},
+		{"the default route of IPv6 by a nexthop object", object + "; ip -6 nexthop add id 7 dev d0; ip -6 route add default nhid 7", link.Device{Link: "d0"}, 7, []string{"d0", "default route", "nexthop object"}},
+		{"the default route by a group of objects", object + "; ip nexthop add id 7 via 10.7.0.9 dev d0; ip nexthop add id 8 group 7; ip route add default nhid 8", link.Device{Link: "d0"}, 7, []string{"d0", "default route"}},
 		{"another attachment's", "ip link set d0 alias cni:other:c9:net1:from=d0", link.Device{Link: "d0"}, 11, []string{"d0", "in use", "c9", "net1", "other"}},
 		{"no MAC", "true", link.Device{MAC: "02:00"}, 7, []string{"02:00", "hardware address"}},
 		{"no such MAC", "true", link.Device{MAC: "02:00:00:00:00:ff"}, 7, []string{"02:00:00:00:00:ff", "no such device"}},
@@ -249,7 +253,9 @@ func TestDeviceRefused(t *testing.T) {
 			card(t)
 			ns := space(t)
 			skeltest.Host(t, "sh", "-c", test.setup)
-			t.Cleanup(func() { ignore(t, "ip link del br7; ip -6 route flush default; ip route flush default") })
+			t.Cleanup(func() {
+				ignore(t, "ip link del br7; ip -6 route flush default; ip route flush default; ip nexthop flush; sysctl -qw net.ipv4.nexthop_compat_mode=1")
+			})
 			same := unchanged(t, ns)
 			add(ns, "a").Run(t.Context(), t, plugin(test.step)).Fails(t, test.code, test.words...)
 			same("after the refused ADD")
@@ -292,4 +298,17 @@ func TestDeviceInUse(t *testing.T) {
 	}
 	skeltest.Call{Command: netconf.Status, Config: add(one, "a").Config}.Run(t.Context(), t, plugin(link.Device{Link: "nosuch"})).Fails(t, netconf.CodePluginNotAvailable, "nosuch")
 	add(one, "a").With(netconf.Del).Run(t.Context(), t, plugin(link.Device{Link: "d0"})).OK(t)
+}
+
+// A device that a nexthop object leads out of, while the default route is another link's, or there is none by an object.
+func TestDeviceWithANexthopObjectThatIsNotTheDefaultRoute(t *testing.T) {
+	skeltest.NeedRoot(t)
+	card(t)
+	ns := space(t)
+	skeltest.Host(t, "sh", "-ec", "sysctl -qw net.ipv4.nexthop_compat_mode=0; ip link set d0 up; ip addr add 10.7.0.1/24 dev d0; "+
+		"ip nexthop add id 7 via 10.7.0.9 dev d0; ip route add 10.8.0.0/16 nhid 7")
+	t.Cleanup(func() { ignore(t, "ip nexthop flush; sysctl -qw net.ipv4.nexthop_compat_mode=1") })
+	p := plugin(link.Device{Link: "d0"})
+	add(ns, "a").Run(t.Context(), t, p).OK(t)
+	add(ns, "a").With(netconf.Del).Run(t.Context(), t, p).OK(t)
 }
