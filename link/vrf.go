@@ -135,11 +135,11 @@ func (v VRF) Check(ctx context.Context, req *netconf.Request) error {
 func (v VRF) Del(ctx context.Context, req *netconf.Request) error {
 	var old enslaved
 	name := ifName(req, v.Interface)
-	there, err := kept(req, v.key(req), &old)
+	there, known, err := left(req, v.key(req), &old)
 	if err != nil || !there {
 		return err
 	}
-	if req.Netns != "" {
+	if known && req.Netns != "" {
 		n, err := Container(req)
 		if err == nil {
 			err = old.undo(ctx, n, name, req.Warn)

@@ -210,3 +210,20 @@ func TestWalkVRF(t *testing.T) {
 		t.Errorf("the hook saw %d operations", n)
 	}
 }
+
+// TestVRFDelWithAnEntryThatDoesNotDecode: DEL failed for ever.
+func TestVRFDelWithAnEntryThatDoesNotDecode(t *testing.T) {
+	skeltest.NeedRoot(t)
+	needs(t, "vrf")
+	ns := space(t)
+	wired(t, ns, "eth0")
+	p := plugin(link.VRF{VRF: "red"}, spoil("link.vrf.eth0", "{"))
+	p.Kind = skel.Chained
+	after(ns, "eth0").Run(t.Context(), t, p).OK(t)
+	for _, warned := range []bool{true, false} {
+		a := after(ns, "eth0").With(netconf.Del).Run(t.Context(), t, p).OK(t)
+		if strings.Contains(a.Stderr, "what was kept cannot be read") != warned {
+			t.Errorf("warned %v expected, stderr %s", warned, a.Stderr)
+		}
+	}
+}
