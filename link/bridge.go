@@ -22,6 +22,10 @@ type Bridge struct {
 	Name    string // at most 15 bytes, as netconf.CheckIfName wants it; default: cni0
 	MTU     int    // bytes, 68 to 65535, of a bridge that is ours; 0: the kernel follows the ports
 	Promisc bool   // take every packet, also what is for others; false leaves the bridge as it is
+
+	// VLANFiltering keeps the VLANs of the ports apart (Veth.VLANs), on a bridge that is ours. On another that does not it
+	// is an error with code 7: there it might change what reaches ports of others. false leaves the bridge as it is.
+	VLANFiltering bool
 }
 
 const (
@@ -72,7 +76,7 @@ func (b Bridge) Create(ctx context.Context, host *NS, o Owner) (netlink.Link, er
 // Ensure makes the bridge, or finishes and brings back one that is the network's own, and sets it up. Of
 // the owner only the network counts. Any number of callers may do it at the same time. A link of the name
 // that is no bridge is an error with code 7, as is a name that the kernel does not take literally, or an MTU out of
-// range, before any change.
+// range, before any change. A kernel whose bridges do not filter VLANs gives ErrNotSupported if they are to.
 func (b Bridge) Ensure(ctx context.Context, host *NS, o Owner) (netlink.Link, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -97,6 +101,11 @@ func (b Bridge) Ensure(ctx context.Context, host *NS, o Owner) (netlink.Link, er
 			return nil, err
 		}
 	}
+	if b.VLANFiltering {
+		if l, err = b.filter(ctx, host, l, o); err != nil {
+			return nil, err
+		}
+	}
 	if b.Promisc && l.Attrs().RawFlags&rawPromisc == 0 {
 		err := alter(ctx, "link promisc", b.name(), func() error { return host.Handle().SetPromiscOn(l) })
 		if err != nil {
@@ -118,6 +127,9 @@ func (b Bridge) Ensure(ctx context.Context, host *NS, o Owner) (netlink.Link, er
 // goes. The MTU is set later, since what stands in the create message does not keep the kernel from following the ports.
 func (b Bridge) birth(ctx context.Context, host *NS, o Owner) (netlink.Link, error) {
 	made := &netlink.Bridge{LinkAttrs: attrs(Owner{Network: o.Network}, b.name(), 0, b.mac())}
+	if b.VLANFiltering {
+		made.VlanFiltering = &b.VLANFiltering
+	}
 	err := alter(ctx, "link add", b.name(), func() error { return host.Handle().LinkAdd(made) })
 	if err != nil && !errors.Is(err, syscall.EEXIST) {
 		return nil, err
@@ -127,6 +139,22 @@ func (b Bridge) birth(ctx context.Context, host *NS, o Owner) (netlink.Link, err
 		err = &Error{Op: "link add", Name: b.name(), Err: fmt.Errorf("it is gone again: %w", syscall.ENODEV)}
 	}
 	return l, err
+}
+
+// filter turns VLAN filtering on, on a bridge that is the network's own.
+func (b Bridge) filter(ctx context.Context, host *NS, l netlink.Link, o Owner) (netlink.Link, error) {
+	err := filtering(l)
+	if err == nil || errors.Is(err, ErrNotSupported) || !b.ours(l, o) {
+		return l, err
+	}
+	if err := alter(ctx, "bridge filtering", b.name(), func() error { return setFiltering(host, l) }); err != nil {
+		return nil, err
+	}
+	again, err := find(host, b.name())
+	if err == nil && again == nil {
+		err = &Error{Op: "bridge filtering", Name: b.name(), Err: fmt.Errorf("it is gone again: %w", syscall.ENODEV)}
+	}
+	return again, err
 }
 
 // mac is a locally administered address made of the names of the host and the bridge: the same after a
@@ -166,8 +194,8 @@ func quiet(ctx context.Context, host *NS, name string) error {
 	return nil
 }
 
-// Verify compares the bridge by its identity: it is shared, and others may have set it otherwise. A
-// difference Is netconf.ErrDifferent.
+// Verify compares the bridge by its identity, and with what b asks for by true: it is shared, and others may have set
+// the rest otherwise. A difference Is netconf.ErrDifferent.
 func (b Bridge) Verify(_ context.Context, host *NS, _ Owner) error {
 	l, err := find(host, b.name())
 	switch {
@@ -179,6 +207,12 @@ func (b Bridge) Verify(_ context.Context, host *NS, _ Owner) error {
 		return different(b.name(), "the kind", bridgeKind, l.Type())
 	case l.Attrs().Flags&net.FlagUp == 0:
 		return different(b.name(), "the state", "up", "down")
+	}
+	if err := filtering(l); b.VLANFiltering && err != nil {
+		return different(b.name(), "VLAN filtering", "on", err)
+	}
+	if b.Promisc && l.Attrs().RawFlags&rawPromisc == 0 {
+		return different(b.name(), "the promiscuous mode", "on", "off")
 	}
 	return nil
 }

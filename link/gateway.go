@@ -21,6 +21,7 @@ import (
 type Gateway struct {
 	Bridge  string // default: cni0
 	Default bool   // the container's default routes lead to the gateways, unless the result has others; false: IPAM's routes alone
+	VLAN    int    // the VLAN of the bridge that it is the gateway of, 1 to 4094, by a link BRIDGE.VLAN, which the first attachment makes and which stays; 0: the bridge has the addresses itself
 	Force   bool   // another address of the same family on the bridge is replaced; else it is an error
 }
 
@@ -41,7 +42,7 @@ func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig)
 	if err != nil {
 		return err
 	}
-	l, err := Veth{Bridge: g.bridge().name()}.bridge(host)
+	l, bridge, err := g.links(ctx, host, want)
 	if err != nil {
 		return err
 	}
@@ -50,9 +51,12 @@ func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig)
 		return err
 	}
 	if len(others) > 0 && !g.Force {
-		return badLink(g.bridge().name(), "the bridge has the address %v, and %v is to be its gateway address", others[0], missing[0])
+		return badLink(l.Attrs().Name, "the bridge has the address %v, and %v is to be its gateway address", others[0], missing[0])
 	}
 	if err := fitsIPv6(l, missing); err != nil {
+		return err
+	}
+	if err := g.raise(ctx, host, bridge, l); err != nil {
 		return err
 	}
 	for _, p := range others { // first, for the kernel takes secondary addresses of the subnet away with the primary one
@@ -69,6 +73,24 @@ func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig)
 		return err
 	}
 	return forward(ctx, host, want)
+}
+
+// links are the link that is to have the addresses, made if it is not there, and the bridge.
+func (g Gateway) links(ctx context.Context, host *NS, want []netip.Prefix) (l, bridge netlink.Link, err error) {
+	if err := g.checkVLAN(); err != nil {
+		return nil, nil, err
+	}
+	if bridge, err = (Veth{Bridge: g.bridge().name()}).bridge(host); err != nil {
+		return nil, nil, err
+	}
+	if g.VLAN == 0 || len(want) == 0 { // then there is nothing to be a gateway for
+		return bridge, bridge, nil
+	}
+	if err := fitsIPv6(bridge, want); err != nil {
+		return nil, nil, err
+	}
+	l, err = g.hold(ctx, host, bridge)
+	return l, bridge, err
 }
 
 // compare sorts out which of the wanted addresses the bridge lacks, and which it has in their families
@@ -109,6 +131,16 @@ func (g Gateway) Verify(ctx context.Context, host *NS, ips []*types100.IPConfig)
 	if err != nil || l == nil {
 		return netconf.Join(err, different(name, "the bridge", "there", "gone"))
 	}
+	if g.VLAN != 0 && len(want) > 0 {
+		bridge := l
+		if l, err = g.holder(host, bridge); err == nil {
+			err = g.verifyVLAN(host, bridge, l)
+		}
+		if err != nil {
+			return err
+		}
+		name = l.Attrs().Name
+	}
 	missing, _, err := g.compare(host, l, want)
 	if err != nil {
 		return err
@@ -144,7 +176,19 @@ func (g Gateway) Add(ctx context.Context, req *netconf.Request) error {
 	if g.Default {
 		addDefaults(req, ips)
 	}
-	return nil
+	return g.note(req, host, ips)
+}
+
+// note puts the VLAN's link into the result, as the reference plugin does.
+func (g Gateway) note(req *netconf.Request, host *NS, ips []*types100.IPConfig) error {
+	if g.VLAN == 0 || len(ips) == 0 {
+		return nil
+	}
+	l, err := find(host, g.vlanName())
+	if err == nil && l != nil {
+		req.AddInterface(describe(l, ""))
+	}
+	return err
 }
 
 // hasGateway: some IPAM plugins write 0.0.0.0 for none.

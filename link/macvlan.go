@@ -90,7 +90,7 @@ func (m Macvlan) create(ctx context.Context, host, container *NS, o Owner, kind 
 	return made, parent, err
 }
 
-// message is what asks the kernel for the link, or for a change of it.
+// message is what asks the kernel for the link.
 func (m Macvlan) message(kind string, a netlink.LinkAttrs, mode netlink.MacvlanMode) netlink.Link {
 	l := netlink.Macvlan{LinkAttrs: a, Mode: mode, BCQueueLen: m.BcQueueLen}
 	if kind == macvtapKind {
@@ -143,8 +143,7 @@ func (m Macvlan) ensure(ctx context.Context, host, container *NS, o Owner, kind 
 		return nil, err
 	}
 	if m.BcQueueLen != 0 && m.BcQueueLen != have.BCQueueLen {
-		a := netlink.LinkAttrs{Name: o.IfName, Index: have.Index}
-		err := alter(ctx, "link queue", o.IfName, func() error { return container.Handle().LinkModify(m.message(kind, a, have.Mode)) })
+		err := alter(ctx, "link queue", o.IfName, func() error { return setQueue(container, l, m.BcQueueLen) })
 		if err != nil {
 			return nil, err
 		}

@@ -181,7 +181,7 @@ func orZero(id *uint32) uint32 {
 }
 
 func (t Tap) verifyBridge(container *NS, l netlink.Link) error {
-	return Veth{Bridge: t.Bridge}.verifyPort(container, l)
+	return Veth{Bridge: t.Bridge}.verifyPort(container, l, nil)
 }
 
 // Delete takes the link away, if it is the owner's, also from a program that has it open; container may be nil, or have

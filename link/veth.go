@@ -17,6 +17,9 @@ type Veth struct {
 	Bridge   string      // the host's end is a port of this bridge, which must be there; empty: it stands alone
 	Hairpin  bool        // the port may send a packet back where it came from; of no meaning without a bridge
 	Isolated bool        // the port does not reach the bridge's other isolated ports; of no meaning without a bridge
+	Fixed    bool        // the bridge learns no address behind the port, and knows that of the container's end for good: a container that sends with another's takes nothing from it; of no meaning without a bridge
+	VLANs    PortVLANs   // what the port carries, of a bridge that filters VLANs; zero: the bridge's default. Without a bridge an error
+	Down     bool        // the container's end stays down: who is in the container sets it up; Verify takes both
 	MTU      int         // bytes, 68 to 65535, of both ends; 0 is the bridge's, without one the kernel's 1500
 	MAC      netconf.MAC // hardware address of the container's end; nil: the kernel chooses one
 }
@@ -31,7 +34,8 @@ func (v Veth) Name() string { return vethKind }
 
 // Create makes the pair: the container's end in the container as o.IfName, down; the host's end up and, if
 // there is a bridge, its port. A name that is taken on either side is an error that Is netconf.ErrExists;
-// a bridge that is missing or no bridge has code 7. After another error there may be a part, which Delete
+// a bridge that is missing, is no bridge, or filters no VLANs though there are some, has code 7; a kernel whose bridges
+// cannot, ErrNotSupported. After another error there may be a part, which Delete
 // takes away.
 func (v Veth) Create(ctx context.Context, host, container *NS, o Owner) (outer, inner netlink.Link, err error) {
 	bridge, err := v.bridge(host)
@@ -47,12 +51,18 @@ func (v Veth) Create(ctx context.Context, host, container *NS, o Owner) (outer, 
 	if inner, err = christen(ctx, container, o.IfName, o, ""); err != nil {
 		return nil, nil, err
 	}
-	return outer, inner, v.connect(ctx, host, outer, bridge)
+	return outer, inner, v.connect(ctx, host, outer, inner, bridge)
 }
 
 // bridge looks the bridge up; nil if there is to be none.
 func (v Veth) bridge(host *NS) (netlink.Link, error) {
+	if err := v.VLANs.Valid(); err != nil {
+		return nil, err
+	}
 	if v.Bridge == "" {
+		if !v.VLANs.none() {
+			return nil, badLink(v.Bridge, "VLANs need a bridge")
+		}
 		return nil, nil
 	}
 	if err := checkBridge(v.Bridge); err != nil {
@@ -66,6 +76,9 @@ func (v Veth) bridge(host *NS) (netlink.Link, error) {
 		return nil, badLink(v.Bridge, "there is no such bridge")
 	case l.Type() != bridgeKind:
 		return nil, badLink(v.Bridge, "is a link of kind %s, expected a bridge", l.Type())
+	}
+	if !v.VLANs.none() {
+		return l, filtering(l)
 	}
 	return l, nil
 }
@@ -100,45 +113,74 @@ func (v Veth) birth(ctx context.Context, host, container *NS, o Owner, mtu int) 
 }
 
 // connect sets the host's end up, on its bridge. The pair has a carrier when the container's end is up too.
-func (v Veth) connect(ctx context.Context, host *NS, outer, bridge netlink.Link) error {
+func (v Veth) connect(ctx context.Context, host *NS, outer, inner, bridge netlink.Link) error {
 	name := outer.Attrs().Name
 	if err := quiet(ctx, host, name); err != nil {
 		return err
 	}
-	if bridge != nil && outer.Attrs().MasterIndex != bridge.Attrs().Index {
-		err := alter(ctx, "link master", name, func() error { return host.Handle().LinkSetMaster(outer, bridge) })
-		if err != nil {
+	is := portMode{}
+	if bridge != nil {
+		var err error
+		if is, err = v.join(ctx, host, outer, bridge); err != nil {
+			return err
+		}
+		if err := v.port(ctx, host, outer, is); err != nil {
 			return err
 		}
 	}
-	if err := v.port(ctx, host, outer, bridge); err != nil {
-		return err
+	if outer.Attrs().Flags&net.FlagUp == 0 {
+		if err := up(ctx, host, outer); err != nil {
+			return err
+		}
 	}
-	if outer.Attrs().Flags&net.FlagUp != 0 {
+	if bridge == nil || !v.Fixed {
 		return nil
 	}
-	return up(ctx, host, outer)
+	mac := inner.Attrs().HardwareAddr
+	if v.MAC != nil {
+		mac = net.HardwareAddr(v.MAC)
+	}
+	return alter(ctx, "bridge table", name, func() error { return fix(host, outer, mac) })
 }
 
-// port sets what the host's end is as a port of the bridge. A new one is neither hairpin nor isolated.
-func (v Veth) port(ctx context.Context, host *NS, outer, bridge netlink.Link) (err error) {
-	if bridge == nil {
-		return nil
-	}
-	name, hairpin, isolated := outer.Attrs().Name, false, false
-	if outer.Attrs().MasterIndex == bridge.Attrs().Index {
-		if hairpin, isolated, err = portFlags(host, outer); err != nil {
-			return err
+// portMode is how a port of a bridge differs from a new one.
+type portMode struct{ hairpin, isolated, fixed bool }
+
+// join makes the host's end a port of the bridge, with its VLANs, and says what it is as a port. It is down then, if it
+// is new: nothing passes in a VLAN that it has not.
+func (v Veth) join(ctx context.Context, host *NS, outer, bridge netlink.Link) (is portMode, err error) {
+	name, have := outer.Attrs().Name, map[uint16]uint16{}
+	if outer.Attrs().MasterIndex != bridge.Attrs().Index {
+		err = alter(ctx, "link master", name, func() error { return host.Handle().LinkSetMaster(outer, bridge) })
+		if id := standard(bridge); id != 0 {
+			have[id] = vlanPVID | vlanUntagged
 		}
+	} else if is, err = portFlags(host, outer); err == nil && !v.VLANs.none() {
+		have, err = vlansOf(host, outer)
 	}
-	if hairpin != v.Hairpin {
-		err := alter(ctx, "bridge port hairpin", name, func() error { return host.Handle().LinkSetHairpin(outer, v.Hairpin) })
-		if err != nil {
-			return err
+	if err != nil || v.VLANs.none() {
+		return is, err
+	}
+	return is, v.VLANs.apply(ctx, host, outer, bridge, have)
+}
+
+// port sets how the port differs from a new one.
+func (v Veth) port(ctx context.Context, host *NS, outer netlink.Link, is portMode) error {
+	h := host.Handle()
+	for _, s := range []struct {
+		is, want bool
+		op       string
+		do       func() error
+	}{
+		{is.hairpin, v.Hairpin, "bridge port hairpin", func() error { return h.LinkSetHairpin(outer, v.Hairpin) }},
+		{is.isolated, v.Isolated, "bridge port isolated", func() error { return setIsolated(host, outer, v.Isolated) }},
+		{is.fixed, v.Fixed, "bridge port learning", func() error { return setLearning(host, outer, !v.Fixed) }},
+	} {
+		if s.is != s.want {
+			if err := alter(ctx, s.op, outer.Attrs().Name, s.do); err != nil {
+				return err
+			}
 		}
-	}
-	if isolated != v.Isolated {
-		return alter(ctx, "bridge port isolated", name, func() error { return setIsolated(host, outer, v.Isolated) })
 	}
 	return nil
 }
@@ -162,11 +204,14 @@ func (v Veth) Ensure(ctx context.Context, host, container *NS, o Owner) (outer, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := v.connect(ctx, host, outer, bridge); err != nil {
+	if err := v.connect(ctx, host, outer, inner, bridge); err != nil {
 		return nil, nil, err
 	}
 	if err := converge(ctx, host, outer, o.Alias(HostRole), v.mtu(bridge), nil); err != nil {
 		return nil, nil, err
+	}
+	if v.Down {
+		inner.Attrs().Flags |= net.FlagUp // as far as converge is concerned
 	}
 	if err := converge(ctx, container, inner, o.Alias(""), v.mtu(bridge), v.MAC); err != nil {
 		return nil, nil, err
@@ -197,6 +242,9 @@ func (v Veth) Verify(_ context.Context, host, container *NS, o Owner, want *type
 	if err != nil {
 		return err
 	}
+	if v.Down && inner != nil {
+		inner.Attrs().Flags |= net.FlagUp // as far as verify is concerned
+	}
 	err = verify(inner, o.IfName, vethKind, o, named(want, o.IfName, true))
 	if inner == nil || inner.Type() != vethKind {
 		return err
@@ -206,11 +254,11 @@ func (v Veth) Verify(_ context.Context, host, container *NS, o Owner, want *type
 		return netconf.Join(err, lookErr)
 	}
 	name := outer.Attrs().Name
-	return netconf.Join(err, verify(outer, name, vethKind, o, named(want, name, false)), v.verifyPort(host, outer))
+	return netconf.Join(err, verify(outer, name, vethKind, o, named(want, name, false)), v.verifyPort(host, outer, inner))
 }
 
 // verifyPort compares what makes the host's end a port of the bridge.
-func (v Veth) verifyPort(host *NS, outer netlink.Link) error {
+func (v Veth) verifyPort(host *NS, outer, inner netlink.Link) error {
 	if v.Bridge == "" {
 		return nil
 	}
@@ -227,19 +275,34 @@ func (v Veth) verifyPort(host *NS, outer netlink.Link) error {
 		}
 		return different(name, "the bridge", v.Bridge, have)
 	}
-	if !v.Hairpin && !v.Isolated {
+	return netconf.Join(v.verifyMode(host, outer, inner), v.VLANs.verify(host, outer, bridge))
+}
+
+// verifyMode compares how the port differs from a new one, as far as it is asked to.
+func (v Veth) verifyMode(host *NS, outer, inner netlink.Link) error {
+	if !v.Hairpin && !v.Isolated && !v.Fixed {
 		return nil
 	}
-	hairpin, isolated, err := portFlags(host, outer)
+	name := outer.Attrs().Name
+	is, err := portFlags(host, outer)
 	switch {
 	case err != nil:
 		return err
-	case v.Hairpin && !hairpin:
+	case v.Hairpin && !is.hairpin:
 		return different(name, "hairpin mode", "on", "off")
-	case v.Isolated && !isolated:
+	case v.Isolated && !is.isolated:
 		return different(name, "port isolation", "on", "off")
+	case v.Fixed && !is.fixed:
+		return different(name, "learning", "off", "on")
+	case !v.Fixed:
+		return nil
 	}
-	return nil
+	mac := inner.Attrs().HardwareAddr
+	known, err := isFixed(host, outer, mac)
+	if err == nil && !known {
+		err = different(name, "the address known behind the port", mac, "none")
+	}
+	return err
 }
 
 // Delete takes the pair away, if it is the owner's; container may be nil, or have gone.
