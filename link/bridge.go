@@ -131,6 +131,9 @@ func (b Bridge) birth(ctx context.Context, host *NS, o Owner) (netlink.Link, err
 		made.VlanFiltering = &b.VLANFiltering
 	}
 	err := alter(ctx, "link add", b.name(), func() error { return host.Handle().LinkAdd(made) })
+	if b.VLANFiltering && errors.Is(err, syscall.EOPNOTSUPP) {
+		return nil, noFiltering(b.name(), err)
+	}
 	if err != nil && !errors.Is(err, syscall.EEXIST) {
 		return nil, err
 	}

@@ -93,6 +93,10 @@ func (r run) String() string {
 	return text
 }
 
+func noFiltering(name string, err error) error {
+	return &Error{Op: "bridge vlan", Name: name, Err: fmt.Errorf("the kernel's bridges do not filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", err)}
+}
+
 // filtering is an error for a bridge that filters no VLANs: there the VLANs of a port mean nothing, and containers of
 // different ones reach each other. The kernel says nothing of filtering if it lacks it.
 func filtering(bridge netlink.Link) error {
@@ -102,7 +106,7 @@ func filtering(bridge netlink.Link) error {
 	case !ok:
 		return badLink(name, "is a link of kind %s, expected a bridge", bridge.Type())
 	case b.VlanFiltering == nil:
-		return &Error{Op: "bridge vlan", Name: name, Err: fmt.Errorf("the kernel's bridges do not filter VLANs (CONFIG_BRIDGE_VLAN_FILTERING): %w", ErrNotSupported)}
+		return noFiltering(name, ErrNotSupported)
 	case !*b.VlanFiltering:
 		return badLink(name, "the bridge does not filter VLANs: who made it has to turn that on, for it may change what reaches its other ports")
 	}
