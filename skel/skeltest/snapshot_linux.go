@@ -38,8 +38,9 @@ var kinds = []struct {
 var volatile = regexp.MustCompile(`\b(tentative|(valid_lft|preferred_lft|expires) \S+|state (UP|DOWN|LOWERLAYERDOWN|UNKNOWN)|linkdown|NO-CARRIER,?|,?LOWER_UP|\w+_timer +\S+|topology_change(_detected)? \S+)`)
 
 // itself is what comes and goes by itself: the local routes that follow from the addresses when their detection is over,
-// and the kernel's own link-local address, whose second half comes from the MAC, with its route.
-var itself = regexp.MustCompile(`table local proto kernel| inet6 fe80::[0-9a-f]+:[0-9a-f]+:[0-9a-f]+:[0-9a-f]+/64 scope link|^unicast fe80::/64 dev \S+ .*proto kernel`)
+// and the kernel's own link-local address, whose second half comes from the MAC, with its route; the rule that leads to the tables
+// of VRFs, which the kernel makes with the first VRF of a namespace, for good: it would not make it again.
+var itself = regexp.MustCompile(`\[l3mdev-table\] proto kernel|table local proto kernel| inet6 fe80::[0-9a-f]+:[0-9a-f]+:[0-9a-f]+:[0-9a-f]+/64 scope link|^unicast fe80::/64 dev \S+ .*proto kernel`)
 
 // Snapshot takes a snapshot of the namespace.
 func (n *NS) Snapshot() (s Snapshot) {
@@ -115,6 +116,9 @@ func snapshot() (s Snapshot, err error) {
 // usualRules tells whether the rules of IPv6 are the two that a new namespace has: they are left out then.
 func usualRules() bool {
 	rules, err := netlink.RuleList(netlink.FAMILY_V6)
+	rules = slices.DeleteFunc(rules, func(r netlink.Rule) bool { // that of VRFs, see itself
+		return r.Priority == 1000 && r.Table == unix.RT_TABLE_UNSPEC && r.Protocol == unix.RTPROT_KERNEL
+	})
 	if err != nil || len(rules) != 2 {
 		return false // what ip says of it is shown
 	}
