@@ -8,7 +8,7 @@
 // [Loopback] sets a container's lo up. [Device] moves a link of the host's into the container, and back.
 //
 // It has two layers. The core knows no CNI call: [NS] is an open namespace, [Owner] says whose a
-// link is, and each kind of link ([Macvlan], [Macvtap], [IPvlan], [VLAN], [Dummy], [Veth], [Tap], [Bridge]) has
+// link is, and each kind of link ([Macvlan], [Macvtap], [IPvlan], [VLAN], [Dummy], [Veth], [Netkit], [Tap], [Bridge]) has
 //
 //	Create   make it; what is there already is an error that Is netconf.ErrExists
 //	Ensure   make it, or bring what is ours back to what it should be

@@ -142,3 +142,21 @@ func ExampleRoutes() {
 	fmt.Println(step.Routes)
 	// Output: [10.9.0.0/16 via 10.1.1.1 prohibit 169.254.169.254/32]
 }
+
+// A routed pair without a queue between its ends, on which the host's programs can decide about what the container sends. The
+// gateway is the host's end.
+func ExampleNetkit() {
+	plugin := skel.Plugin[struct{}]{
+		Name: "pods",
+		Steps: func(*netconf.Request, *struct{}) skel.Steps {
+			return skel.Steps{
+				link.Netkit{},
+				// the IPAM step
+				link.Addresses{PointToPoint: true},
+				link.HostRoutes{},
+			}
+		},
+	}
+	fmt.Println(plugin.Name)
+	// Output: pods
+}

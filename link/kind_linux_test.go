@@ -176,6 +176,8 @@ func kinds() []kind {
 		{"ipvlan", link.IPvlan{Parent: link.Parent{Name: "p1"}}, true, link.IPvlan{Parent: link.Parent{Name: "nosuch"}}, true},
 		{"veth", link.Veth{}, false, link.Veth{Bridge: "nosuch"}, false},
 		{"veth on a bridge", link.Veth{Bridge: "br7"}, false, link.Veth{Bridge: "nosuch"}, false},
+		{"netkit", link.Netkit{}, false, link.Netkit{MTU: 1}, true},
+		{"netkit l2", link.Netkit{Mode: link.NetkitL2}, false, link.Netkit{MTU: 1}, false},
 		{"tap", link.Tap{}, true, link.Tap{Bridge: "nosuch"}, false},
 		{"vlan", link.VLAN{Parent: link.Parent{Name: "p0"}, ID: 7}, true, link.VLAN{Parent: link.Parent{Name: "nosuch"}}, false},
 		{"dummy", link.Dummy{}, true, link.Dummy{MTU: 1}, false},
