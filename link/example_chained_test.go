@@ -73,3 +73,16 @@ func ExampleBandwidth_Ensure() {
 	}
 	_ = limit // an example has no namespace
 }
+
+// The interface of a second network, whose addresses the first has too, in a routing domain of its own.
+func ExampleVRF() {
+	plugin := skel.Plugin[struct{}]{
+		Name: "tenant",
+		Kind: skel.Chained,
+		Steps: func(*netconf.Request, *struct{}) skel.Steps {
+			return skel.Steps{link.VRF{VRF: "red"}}
+		},
+	}
+	fmt.Println(plugin.Name)
+	// Output: tenant
+}

@@ -42,6 +42,7 @@ var conformed = []struct {
 	{name: "tuning", kind: skel.Chained, keys: `"mtu":1400,"mac":"02:00:00:00:00:07","promisc":true,"allmulti":true,"txQLen":77,
 		"sysctl":{"net.ipv4.conf.IFNAME.rp_filter":"2"}`},
 	{name: "sbr", kind: skel.Chained},
+	{name: "vrf", kind: skel.Chained, keys: `"vrfname":"red"`, setup: needed},
 	{name: "loopback", kind: skel.Chained, except: "protocol/result"}, // it wants a list in 0.1.0 too, which has none
 	{name: "bandwidth", kind: skel.Chained, keys: `"ingressRate":100000000,"egressRate":"50M","egressBurst":400000,
 		"unshapedSubnets":["10.9.0.0/16","fd09::/16"]`},
