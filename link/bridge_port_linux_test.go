@@ -159,3 +159,12 @@ func TestBridgePromiscCheck(t *testing.T) {
 		}
 	}
 }
+
+// Both ends have the kernel's queue: the container's had none, which a queueing discipline in it would go by.
+func TestVethQueueOfTheContainersEnd(t *testing.T) {
+	ns := space(t)
+	add(ns, "a").Run(t.Context(), t, plugin(link.Veth{}, link.Addresses{})).OK(t)
+	if show := ns.Run("ip", "link", "show", "dev", "eth0"); field(show, "qlen") != "1000" {
+		t.Error(show)
+	}
+}

@@ -90,13 +90,14 @@ func (v Veth) mtu(bridge netlink.Link) int {
 	return v.MTU
 }
 
-// birth makes both ends with one message, each in its namespace under its final name.
+// birth makes both ends with one message, each in its namespace under its final name. The length of the container's end's queue
+// is the kernel's: netlink takes 0 for one, with which a queueing discipline that goes by it has no room for a packet.
 func (v Veth) birth(ctx context.Context, host, container *NS, o Owner, mtu int) error {
 	if err := checkMTU(o.IfName, mtu); err != nil {
 		return err
 	}
 	name := o.HostName(HostRole)
-	l := &netlink.Veth{LinkAttrs: attrs(o, name, mtu, nil), PeerName: o.IfName, PeerHardwareAddr: net.HardwareAddr(v.MAC)}
+	l := &netlink.Veth{LinkAttrs: attrs(o, name, mtu, nil), PeerName: o.IfName, PeerHardwareAddr: net.HardwareAddr(v.MAC), PeerTxQLen: -1}
 	if !container.Is(host) {
 		l.PeerNamespace = netlink.NsFd(container.Fd())
 	}
