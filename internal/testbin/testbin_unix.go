@@ -24,6 +24,8 @@ const (
 	DHCP      = "github.com/containernetworking/plugins/plugins/ipam/dhcp"
 	Loopback  = "github.com/containernetworking/plugins/plugins/main/loopback"
 	Tap       = "github.com/containernetworking/plugins/plugins/main/tap"
+	Bridge    = "github.com/containernetworking/plugins/plugins/main/bridge"
+	Macvlan   = "github.com/containernetworking/plugins/plugins/main/macvlan"
 	CNITool   = "github.com/containernetworking/cni/cnitool"
 )
 
