@@ -232,6 +232,8 @@ func TestGateway(t *testing.T) {
 		{name: "another", setup: "ip address add 10.1.0.9/24 dev cni7", answer: "10.1.0.7/24", words: []string{"10.1.0.9/24", "10.1.0.1/24"}},
 		{name: "another prefix", setup: "ip address add 10.1.0.1/16 dev cni7", answer: "10.1.0.7/24", words: []string{"10.1.0.1/16", "10.1.0.1/24"}},
 		{name: "another, forced", setup: "ip address add 10.1.0.9/24 dev cni7", force: true, answer: "10.1.0.7/24", want: "10.1.0.1/24"},
+		{name: "another of IPv6, of another subnet", setup: "ip address add fd00:9::1/64 dev cni7", answer: "fd00:1::7/64", want: "fd00:1::1/64"},
+		{name: "another of IPv6", setup: "ip address add fd00:1::9/64 dev cni7", answer: "fd00:1::7/64", words: []string{"fd00:1::9/64", "fd00:1::1/64"}},
 		{name: "of the other family", setup: "ip address add fd00:9::1/64 dev cni7", answer: "10.1.0.7/24", want: "10.1.0.1/24"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

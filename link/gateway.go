@@ -35,8 +35,8 @@ func (g Gateway) bridge() Bridge { return Bridge{Name: g.Bridge} }
 
 // Ensure gives the bridge the gateway of each address, with the address's prefix length, and turns
 // forwarding on for the families that there are. An address of the same family that is none of these is an
-// error with code 7, before any change, unless g.Force is set; link-local ones do not count. So is IPv6 on
-// a bridge whose MTU is below 1280.
+// error with code 7, before any change, unless g.Force is set; link-local ones do not count, nor do those of other IPv6
+// subnets: several networks may share a bridge. So is IPv6 on a bridge whose MTU is below 1280.
 func (g Gateway) Ensure(ctx context.Context, host *NS, ips []*types100.IPConfig) error {
 	want, err := gateways(ips)
 	if err != nil {
@@ -111,7 +111,8 @@ func (g Gateway) compare(host *NS, l netlink.Link, want []netip.Prefix) (missing
 		}
 		missing = append(missing, lacks...)
 		others = append(others, slices.DeleteFunc(have, func(p netip.Prefix) bool {
-			return p.Addr().IsLinkLocalUnicast() || slices.Contains(ours, p)
+			apart := p.Addr().Is6() && !slices.ContainsFunc(ours, p.Overlaps) // another network's: a link has many
+			return apart || p.Addr().IsLinkLocalUnicast() || slices.Contains(ours, p)
 		})...)
 	}
 	return missing, others, nil
