@@ -103,6 +103,9 @@ func (l label) from() (name string, ok bool) { return strings.CutPrefix(l.Role, 
 // nil, writes down what Delete needs, first before any change, then when the device is in the container; if it fails,
 // so does Create. After an error that is not netconf.Unchanged Delete brings back what was moved.
 func (d Device) Create(ctx context.Context, host, container *NS, o Owner, keep func(*DeviceWas) error) (netlink.Link, error) {
+	if err := checkName(o.IfName); err != nil {
+		return nil, netconf.Unchanged(err)
+	}
 	l, err := d.Find(host)
 	if err != nil {
 		return nil, netconf.Unchanged(err)

@@ -45,6 +45,15 @@ func checkMTU(name string, mtu int) error {
 	return nil
 }
 
+// checkName is an error with code 4 for what is no name of a link: of a pattern (eth%d) the kernel would make another name, and nobody
+// would know the link again. skel checks CNI_IFNAME; a daemon that calls the core has no skel.
+func checkName(name string) error {
+	if err := netconf.CheckIfName(name); err != nil {
+		return &Error{Op: "link add", Name: name, Err: netconf.Errorf(netconf.CodeInvalidEnvironment, "%w", err)}
+	}
+	return nil
+}
+
 // find looks a link up by its name; nil if there is none. No link has a NUL in its name, but the kernel would
 // answer with the one whose name stands before it.
 func find(n *NS, name string) (netlink.Link, error) {
@@ -85,6 +94,9 @@ func attrs(o Owner, name string, mtu int, mac netconf.MAC) netlink.LinkAttrs {
 func create(ctx context.Context, o Owner, via, in *NS, l netlink.Link) (netlink.Link, error) {
 	a := l.Attrs()
 	name := a.Name
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
 	if !via.Is(in) {
 		a.Namespace = netlink.NsFd(in.Fd())
 	}

@@ -85,7 +85,7 @@ func (k Netkit) Create(ctx context.Context, host, container *NS, o Owner) (outer
 // birth makes both ends with one message, each in its namespace under its final name. The kernel takes no group for the end in
 // the container: until it has its label, the host's end, which has one, tells whose it is.
 func (k Netkit) birth(ctx context.Context, host, container *NS, o Owner) error {
-	if err := k.Valid(); err != nil {
+	if err := netconf.Join(k.Valid(), checkName(o.IfName)); err != nil {
 		return err
 	}
 	there, err := find(container, o.IfName)

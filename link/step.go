@@ -41,6 +41,9 @@ func entering(req *netconf.Request, kind string) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkName(req.IfName); err != nil {
+		return nil, err
+	}
 	p, err := inside(req)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (t Tap) Create(ctx context.Context, _, container *NS, o Owner) (netlink.Lin
 	if t.MTU > tapMaxMTU {
 		return nil, badLink(o.IfName, "mtu %d is out of range: expected %d to %d", t.MTU, minMTU, tapMaxMTU)
 	}
-	if err := checkMTU(o.IfName, t.MTU); err != nil {
+	if err := netconf.Join(checkName(o.IfName), checkMTU(o.IfName, t.MTU)); err != nil {
 		return nil, err
 	}
 	bridge, err := t.bridge(container)

@@ -93,7 +93,7 @@ func (v Veth) mtu(bridge netlink.Link) int {
 // birth makes both ends with one message, each in its namespace under its final name. The length of the container's end's queue
 // is the kernel's: netlink takes 0 for one, with which a queueing discipline that goes by it has no room for a packet.
 func (v Veth) birth(ctx context.Context, host, container *NS, o Owner, mtu int) error {
-	if err := checkMTU(o.IfName, mtu); err != nil {
+	if err := netconf.Join(checkName(o.IfName), checkMTU(o.IfName, mtu)); err != nil {
 		return err
 	}
 	name := o.HostName(HostRole)
