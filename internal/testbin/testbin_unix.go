@@ -19,14 +19,18 @@ import (
 
 // Packages of internal/tools that tests ask for.
 const (
-	HostLocal = "github.com/containernetworking/plugins/plugins/ipam/host-local"
-	Static    = "github.com/containernetworking/plugins/plugins/ipam/static"
-	DHCP      = "github.com/containernetworking/plugins/plugins/ipam/dhcp"
-	Loopback  = "github.com/containernetworking/plugins/plugins/main/loopback"
-	Tap       = "github.com/containernetworking/plugins/plugins/main/tap"
-	Bridge    = "github.com/containernetworking/plugins/plugins/main/bridge"
-	Macvlan   = "github.com/containernetworking/plugins/plugins/main/macvlan"
-	CNITool   = "github.com/containernetworking/cni/cnitool"
+	HostLocal  = "github.com/containernetworking/plugins/plugins/ipam/host-local"
+	Static     = "github.com/containernetworking/plugins/plugins/ipam/static"
+	DHCP       = "github.com/containernetworking/plugins/plugins/ipam/dhcp"
+	Loopback   = "github.com/containernetworking/plugins/plugins/main/loopback"
+	Tap        = "github.com/containernetworking/plugins/plugins/main/tap"
+	Bridge     = "github.com/containernetworking/plugins/plugins/main/bridge"
+	Macvlan    = "github.com/containernetworking/plugins/plugins/main/macvlan"
+	VLAN       = "github.com/containernetworking/plugins/plugins/main/vlan"
+	Dummy      = "github.com/containernetworking/plugins/plugins/main/dummy"
+	HostDevice = "github.com/containernetworking/plugins/plugins/main/host-device"
+	VRF        = "github.com/containernetworking/plugins/plugins/meta/vrf"
+	CNITool    = "github.com/containernetworking/cni/cnitool"
 )
 
 // Reference builds packages of internal/tools and returns the folder that holds the programs: a CNI_PATH.

@@ -24,7 +24,7 @@ func TestBuild(t *testing.T) {
 	for _, main := range mains {
 		programs = append(programs, Plugin(t, filepath.Base(filepath.Dir(main))))
 	}
-	tools := []string{HostLocal, Static, DHCP, Loopback, Tap, Bridge, Macvlan, CNITool}
+	tools := []string{HostLocal, Static, DHCP, Loopback, Tap, Bridge, Macvlan, VLAN, Dummy, HostDevice, VRF, CNITool}
 	dir := Reference(t, tools...)
 	for _, tool := range tools {
 		programs = append(programs, filepath.Join(dir, program(tool)))

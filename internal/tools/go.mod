@@ -8,9 +8,13 @@ tool (
 	github.com/containernetworking/plugins/plugins/ipam/host-local
 	github.com/containernetworking/plugins/plugins/ipam/static
 	github.com/containernetworking/plugins/plugins/main/bridge
+	github.com/containernetworking/plugins/plugins/main/dummy
+	github.com/containernetworking/plugins/plugins/main/host-device
 	github.com/containernetworking/plugins/plugins/main/loopback
 	github.com/containernetworking/plugins/plugins/main/macvlan
 	github.com/containernetworking/plugins/plugins/main/tap
+	github.com/containernetworking/plugins/plugins/main/vlan
+	github.com/containernetworking/plugins/plugins/meta/vrf
 	honnef.co/go/tools/cmd/staticcheck
 )
 
