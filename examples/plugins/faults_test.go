@@ -38,6 +38,8 @@ func each(t *testing.T, test func(t *testing.T, s subject)) {
 		{name: "ipvlan", keys: `"master":"uplink"`},
 		{name: "bridge", keys: `"bridge":"br0","isGateway":true`},
 		{name: "ptp", keys: `"mtu":1400`},
+		{name: "tap", keys: `"mtu":1400,"owner":107`},
+		{name: "dummy", keys: `"mtu":1400`},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			s.program = skeltest.Binary(testbin.Plugin(t, s.name))
