@@ -21,6 +21,7 @@ type view struct {
 	there, anew []string  // the chains of ours that there are, and of those the ones that cannot be changed into ours
 	foreign     error     // the first set under one of our names that is not as ours are
 	diffs       []error   // each Is netconf.ErrDifferent
+	noTable     bool      // and so nothing of what is in it, all of which is in diffs after the table
 }
 
 func (v *view) differ(name string, want, have any) {
@@ -48,6 +49,9 @@ func (c *conn) missingBase(needed []subnets) ([]op, error) {
 // verifyBase says what of the table is not as base makes it.
 func (c *conn) verifyBase(needed []subnets) error {
 	v, err := c.look(needed)
+	if v.noTable { // after "nft flush ruleset" that were 28 lines
+		v.diffs = v.diffs[:1]
+	}
 	return netconf.Join(append(v.diffs, err)...)
 }
 
@@ -71,6 +75,7 @@ func (c *conn) lookAtTable(v *view) error {
 	b, err := c.get(message{kind: getTable, family: familyInet, body: *new(attrs).text(1, Table)})
 	switch {
 	case gone(err):
+		v.noTable = true
 		v.differ("table "+Table, "there", "missing")
 	case err != nil:
 		return &link.Error{Op: "nft get table", Name: Table, Err: err}

@@ -2,6 +2,7 @@ package nat_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/cnikit/cnikit/link/nat"
@@ -26,7 +27,7 @@ func TestVerifyFindsAndEnsureRepairs(t *testing.T) {
 		{"nft flush chain inet cnikit hostports", []string{"rules"}},
 		{"nft flush table inet cnikit", []string{"rules"}},
 		{"nft insert rule inet cnikit postrouting accept", []string{"rules"}},
-		{"nft delete table inet cnikit", []string{"rules"}},
+		{"nft delete table inet cnikit", []string{`"table cnikit"`}},
 		{"nft flush chain inet cnikit outgoing; nft flush chain inet cnikit hairpin", []string{"rules"}},
 		{"nft delete chain inet cnikit loopback", []string{"rules"}},
 	} {
@@ -91,5 +92,17 @@ func TestVerifyFindsAnotherHook(t *testing.T) {
 	shell(t, "sysctl -qw net.ipv4.conf.br7.route_localnet=0")
 	if err := portMap("tcp:8080:80").Verify(t.Context(), l.host, a.Owner, a.addrs); !errors.Is(err, netconf.ErrDifferent) || !contains(err.Error(), "route_localnet") {
 		t.Errorf("route_localnet: %v", err)
+	}
+}
+
+// Of a table that is missing nothing else is told: after "nft flush ruleset" CHECK listed 28 of its sets, chains and rules.
+func TestVerifyOfAMissingTableTellsTheTable(t *testing.T) {
+	l := newLab(t)
+	a := l.container(2)
+	masquerade(t, l, a)
+	shell(t, "nft flush ruleset")
+	err := nat.Masquerade{}.Verify(t.Context(), l.host, a.Owner, a.addrs)
+	if text := fmt.Sprint(err); !errors.Is(err, netconf.ErrDifferent) || !contains(text, `"table cnikit"`) || contains(text, "chain") || contains(text, "of table") {
+		t.Error(err)
 	}
 }
