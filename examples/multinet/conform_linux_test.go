@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/cnikit/cnikit/skel"
@@ -10,7 +9,7 @@ import (
 
 // target is this plugin with two networks and no API server: a macvlan with addresses and a second one without.
 func target(t *testing.T, plugin skeltest.Plugin, more string) skeltest.Target {
-	path := skeltest.Build(t, "github.com/cnikit/cnikit/examples/plugins/macvlan", "github.com/cnikit/cnikit/examples/plugins/host-local", ".")
+	path, _ := built(t, "macvlan", "host-local")
 	return skeltest.Target{
 		Plugin: plugin, Kind: skel.Meta, Path: []string{path},
 		Config: `{"cniVersion":"1.1.0","name":"outer","type":"multinet","binDir":"` + path + `"` + more + `,"delegates":[
@@ -29,6 +28,6 @@ func TestConforms(t *testing.T) {
 // So does the program, with programs.
 func TestProgramConforms(t *testing.T) {
 	skeltest.NeedRoot(t)
-	program := skeltest.Binary(filepath.Join(skeltest.Build(t, "."), "multinet"))
-	skeltest.Conform(t, target(t, program, `,"inProcess":[]`))
+	_, program := built(t)
+	skeltest.Conform(t, target(t, skeltest.Binary(program), `,"inProcess":[]`))
 }

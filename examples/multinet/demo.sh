@@ -13,8 +13,8 @@ if [ -z "${DEMO_INSIDE:-}" ]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   echo "# build multinet, the plugins bridge, macvlan, host-local and static, and the API server of the tests"
-  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" . ./kube/kubetest/fakeapi
-  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" \
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/multinet" . # whatever the module's name
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/bin/" ./kube/kubetest/fakeapi \
     github.com/cnikit/cnikit/examples/plugins/{bridge,macvlan,host-local,static}
   DEMO_INSIDE=$work unshare --net --mount --propagation private bash demo.sh
   exit

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,19 @@ import (
 )
 
 func TestMain(m *testing.M) { skeltest.Main(m) }
+
+// module is this module. The program that go build makes has its last name: another one in a copy.
+const module = "github.com/cnikit/cnikit/examples/multinet"
+
+// built builds plugins, and this program, whose path is the second.
+func built(t *testing.T, plugins ...string) (dir, program string) {
+	t.Helper()
+	for i, name := range plugins {
+		plugins[i] = "github.com/cnikit/cnikit/examples/plugins/" + name
+	}
+	dir = skeltest.Build(t, append(plugins, ".")...)
+	return dir, filepath.Join(dir, path.Base(module))
+}
 
 // spy is a plugin that makes nothing: it notes what it is called with in $DIR, answers $DIR/answer.IFNAME or an interface,
 // and fails or hangs where $DIR/fail.VERB.IFNAME or $DIR/hang.VERB.IFNAME is.

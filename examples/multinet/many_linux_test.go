@@ -82,10 +82,10 @@ func TestManyPods(t *testing.T) {
 // Killed at any system call, with an API server and three networks: the DEL after it leaves all as before.
 func TestKilled(t *testing.T) {
 	skeltest.NeedRoot(t)
-	path := skeltest.Build(t, "github.com/cnikit/cnikit/examples/plugins/macvlan", "github.com/cnikit/cnikit/examples/plugins/host-local", ".")
+	path, own := built(t, "macvlan", "host-local")
 	const listen, kubeconfig = "127.0.0.1:18443", "/run/kubeconfig"
 	program := filepath.Join(t.TempDir(), "multinet")
-	script := "#!/bin/sh\n" + `[ -z "$CNI_CONTAINERID" ] || export CNI_ARGS="K8S_POD_NAMESPACE=ns1;K8S_POD_NAME=p"` + "\nexec " + path + "/multinet\n"
+	script := "#!/bin/sh\n" + `[ -z "$CNI_CONTAINERID" ] || export CNI_ARGS="K8S_POD_NAMESPACE=ns1;K8S_POD_NAME=p"` + "\nexec " + own + "\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -33,6 +34,9 @@ const (
 	otherUID = "22222222-2222-2222-2222-222222222222"
 )
 
+// module is the module of the program, which has its last name: another one in a copy.
+const module = "github.com/cnikit/cnikit/examples/multinet"
+
 var (
 	building sync.Once
 	folder   string
@@ -42,7 +46,7 @@ var (
 func built(t *testing.T) string {
 	t.Helper()
 	building.Do(func() {
-		folder = skeltest.Build(t, "github.com/cnikit/cnikit/examples/multinet", "github.com/cnikit/cnikit/examples/plugins/bridge")
+		folder = skeltest.Build(t, module, "github.com/cnikit/cnikit/examples/plugins/bridge")
 	})
 	return folder
 }
@@ -52,7 +56,7 @@ func newProgram(t *testing.T) *program {
 	skeltest.NeedRoot(t)
 	bin := built(t)
 	p := &program{
-		Binary: skeltest.Binary(filepath.Join(bin, "multinet")), api: kubetest.New(t, kubetest.Options{TLS: true}),
+		Binary: skeltest.Binary(filepath.Join(bin, path.Base(module))), api: kubetest.New(t, kubetest.Options{TLS: true}),
 		ipam: skeltest.NewIPAM(t), ns: skeltest.NewNS(t), dir: t.TempDir(),
 	}
 	p.id = p.ns.Name

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the README of examples/multinet says to do makes a module that builds, its tests too, and what its demo builds; for
+// What the README of examples/multinet says to do makes a module that builds, its tests too, and whose demo runs; for
 // long it named go.mod alone, and 43 files imported packages that were not there.
 func TestCopyAsTheREADMESays(t *testing.T) {
 	t.Parallel()
@@ -33,8 +33,12 @@ func TestCopyAsTheREADMESays(t *testing.T) {
 	commands = strings.ReplaceAll(commands, "../mine", dir) + `
 		test -z "$(gofmt -l .)"
 		if grep -rn cnikit/examples/multinet --include='*.go' .; then exit 1; fi
-		mkdir programs && go build -o programs/ github.com/cnikit/cnikit/examples/plugins/{bridge,macvlan,host-local,static}
 		./multinet help > help`
+	if os.Geteuid() == 0 { // its demo and its tests looked for a program of the name multinet, which a copy's is not
+		commands += `
+		bash demo.sh
+		go test -run '^TestRequests$' ./apitest`
+	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-euc", commands)
 	cmd.Dir = sdk
 	if out, err := cmd.CombinedOutput(); err != nil {
